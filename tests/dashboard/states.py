@@ -11,9 +11,10 @@ from pathlib import Path
 
 from calve.dashboard.history import History, Sample
 from calve.errors import CommitError, SourceUnavailableError
-from calve.observe.report import TableFiles
+from calve.observe.report import TableFiles, TableReport
 from calve.observe.status import BatchCounts, PipelineStatus
 from calve.observe.status_file import STATUS_FILE, read_report
+from calve.observe.totals import Totals
 
 HOSTILE = "</td><script>alert(1)</script>\"'&{{7*7}}\x1b[2J\u202e"
 """A name and a value that would do harm if it were not escaped."""
@@ -23,10 +24,11 @@ PATTERNS = (("orders", "shop.orders"), ("clicks", "shop.page_views"))
 def healthy(state: Path) -> None:
     """Two pipelines that keep up."""
     for at, (name, table) in enumerate(PATTERNS):
-        status = _running(name, table, rows=482_110_040 // (at + 1))
+        earlier = Totals(
+            rejects={"NOT_COERCIBLE": 12, "MALFORMED": 3}, tables={table: TableReport(rejects={"NOT_COERCIBLE": 12})}
+        )
+        status = _running(name, table, rows=482_110_040 // (at + 1), earlier=earlier)
         status.lag(600, 600 * 180)
-        rejects = {table: {"NOT_COERCIBLE": 12}, "": {"MALFORMED": 3}}
-        status.batch_written(BatchCounts(2, 30, 900, rejects=rejects), 0.4)
         status.table_files(table, _files(420, 61 << 30, 12_000))
         save(state, status)
     _letters(state, "orders", "amount", "'12,50' is not a valid double", '{"id": 7, "amount": "12,50"}')
@@ -87,8 +89,8 @@ def save(state: Path, status: PipelineStatus) -> None:
     (folder / STATUS_FILE).write_text(json.dumps(status.report().to_dict()))
 
 
-def _running(name: str, table: str, rows: int) -> PipelineStatus:
-    status = PipelineStatus(name)
+def _running(name: str, table: str, rows: int, earlier: Totals | None = None) -> PipelineStatus:
+    status = PipelineStatus(name, earlier)
     status.batch_written(BatchCounts(1, rows, rows * 180), 0.5)
     at = datetime.now(UTC).replace(microsecond=0)
     for number in range(5, 0, -1):

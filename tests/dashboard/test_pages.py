@@ -70,6 +70,20 @@ def test_a_pipeline_that_keeps_up_shows_it_with_its_figures(visit: Visit) -> Non
     assert re.fullmatch(r"Lag: rows that wait in the source, over the last hour: now \d+, at most 1,199", labels[1])
 
 
+def test_rejects_and_refusals_of_a_run_are_wrong_on_the_page(visit: Visit, tmp_path: Path) -> None:
+    visitor, status = visit("healthy"), PipelineStatus("orders")
+    status.set_state("running")
+    status.batch_written(BatchCounts(2, 100, rejects={"shop.orders": {"NO_KEY": 1}}), 0.4)
+    status.lag(0, 0, "its disk is nearly full", {"429": 6})
+    save(tmp_path / "calve-state", status)
+    text = visitor.get("/").text
+    assert "Nothing is wrong." not in text
+    assert "refuses events" in text
+    assert "Error in orders: It refuses events: its disk is nearly full." in text
+    assert "Note in orders: 1 event of this run rejected: NO_KEY 1." in text
+    assert "Note in orders: Requests refused in this run, by status: 429 6." in text
+
+
 @pytest.mark.parametrize(
     ("address", "links"),
     [("http://127.0.0.1:4040", 1), ("", 0), ("javascript:alert(1)", 0), ('http://x/"><script>', 1)],

@@ -38,7 +38,10 @@ def test_a_process_is_ready_once_all_of_its_pipelines_run(tmp_path: Path) -> Non
         assert ask(metrics, "readyz")[0] == 200
         first.trouble(CommitError("dropped"), table="x.y")
         status, answer = ask(metrics, "readyz")
-        assert (status, answer["pipelines"]["a"]) == (503, {"state": "waiting", "held": {"x.y": "dropped"}})
+        assert (status, answer["pipelines"]["a"]) == (
+            503,
+            {"state": "waiting", "held": {"x.y": "dropped"}, "wrong": ["dropped"]},
+        )
         first.table_committed("x.y", 1, 1)
         assert ask(metrics, "readyz")[0] == 200
         first.set_state("draining")

@@ -17,7 +17,8 @@ from calve.observe.describe import state_of
 from calve.observe.humanize import ago, amount, duration, harmless, many, size
 from calve.observe.liveness import liveness
 from calve.observe.notices import IGNORED_HINT, NULLED_HINT
-from calve.observe.report import PipelineReport, TableReport, Trouble, now
+from calve.observe.problems import problems
+from calve.observe.report import PipelineReport, TableReport
 
 __all__ = ["status"]
 
@@ -72,13 +73,10 @@ def _lines(report: PipelineReport, replay: PipelineReport | None, verbose: bool)
         yield f"  files of the last batch: {report.files}"
     if homeless := report.rejects_without_table():
         yield f"  rejects without a table: {_counts(homeless)}"
-    yield from (_trouble(error) for error in report.errors)
-    for name, table in sorted(report.tables.items()):
-        if table.error:
-            yield _trouble(table.error, name)
-        for error in (table.conversion_error, table.maintenance_error):
-            if error:
-                yield _trouble(error, name, "warning")
+    for problem in problems(report):
+        word = "error" if problem.level == "bad" else "warning"
+        where = f" in {problem.where}" if problem.where else ""
+        yield f"  {word}{where}{f' ({problem.when})' if problem.when else ''}: {problem.sentence()}"
 
 
 def _replayed(replay: PipelineReport) -> str:
@@ -174,18 +172,3 @@ def _not_written(report: PipelineReport) -> Iterator[str]:
     if any(table.ignored for table in report.tables.values()):
         what = "a field without a column, a repeated key, or a time that was rounded"
         yield f"not written: number of events with {what}. {IGNORED_HINT}"
-
-
-_FRESH_SECONDS = 120.0
-"""An error of a running pipeline that persists occurs again after at most a minute (`backoff`)."""
-
-
-def _trouble(error: Trouble, table: str = "", word: str = "error") -> str:
-    return f"  {word}{f' in {table}' if table else ''}{_when(error)}: {error.sentence()}"
-
-
-def _when(error: Trouble) -> str:
-    """Return how long an error has lasted, or when it last occurred if that is long ago."""
-    if error.last and (now() - error.last).total_seconds() > _FRESH_SECONDS:
-        return f" ({ago(error.last)})"
-    return f" (for {ago(error.since).removesuffix(' ago')})" if error.since else ""

@@ -40,21 +40,22 @@ def split_body(body: bytes, most: int) -> SplitBody | Refusal | None:
         return None
     code, (events, numbers) = found
     if code:
-        return _refusal(code, *numbers.to_pylist())
+        return _refusal(body, code, *numbers.to_pylist())
     _, ends, data = events.buffers()
     offsets = np.frombuffer(ends, np.int32, len(events) + 1)
     lengths = np.diff(offsets).astype("<u4").tobytes()
     return SplitBody(len(events), lengths, data.to_pybytes()[: offsets[-1]] if data else b"")
 
 
-def _refusal(code: int, number: int, at: int) -> Refusal:
+def _refusal(body: bytes, code: int, number: int, at: int) -> Refusal:
     match code:
         case 1:
             return Refusal(f"Byte {number} is not UTF-8.")
         case 2:
             return Refusal(f"JSON is malformed (byte {number}).")
         case 3:
-            return Refusal(f"Line {number} of those with text is not one JSON value (byte {at}).")
+            line = body.count(b"\n", 0, at) + 1
+            return Refusal(f"Line {line} is not one JSON value (byte {at}).")
         case 4:
-            return Refusal(f"Element {number} is not an object.")
+            return Refusal(f"Element {number + 1} is not an object.")
     return Refusal("", is_too_large=True)

@@ -6,14 +6,15 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 from calve.dashboard.history import Sample
 from calve.errors import CalveError
 from calve.observe.describe import state_of
 from calve.observe.humanize import ago, amount, duration, harmless, many, size
 from calve.observe.liveness import Liveness, liveness
-from calve.observe.report import PipelineReport, TableReport, Trouble
+from calve.observe.problems import Level, Problem, lag_of
+from calve.observe.problems import problems as problems_now
+from calve.observe.report import PipelineReport, TableReport
 
 __all__ = [
     "MANY_FILES",
@@ -29,25 +30,12 @@ __all__ = [
     "unreadable",
 ]
 
-Level = Literal["good", "note", "bad"]
-
 _TREND_SECONDS = 300
 _LEAST_LAG_ROWS, _LEAST_LAG_BYTES = 1_000, 1 << 20
 _SMALL_BYTES, MANY_FILES = 16 << 20, 200
 MANY_SNAPSHOTS = 3_000
 _MANY_DELETES = 0.1
 """Rows of deletes, as a share of the table's rows written by Calve."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Something that is wrong now, and what helps."""
-
-    level: Level
-    where: str
-    what: str
-    hint: str
-    since: str
 
 
 @dataclass(frozen=True)
@@ -119,13 +107,6 @@ def overview(report: PipelineReport, samples: Sequence[Sample]) -> Overview:
     )
 
 
-def lag_of(report: PipelineReport) -> str:
-    """Return what waits in the source."""
-    if report.lag_rows > 0:
-        return many(report.lag_rows, "row")
-    return size(report.lag_bytes) if report.lag_bytes > 0 else "none"
-
-
 def is_behind(samples: Sequence[Sample]) -> bool:
     """Return whether the lag has grown for five minutes, in every third of them, to more than a little."""
     recent = [one for one in samples if one.at >= samples[-1].at - _TREND_SECONDS]
@@ -140,13 +121,12 @@ def is_behind(samples: Sequence[Sample]) -> bool:
 
 def problems(report: PipelineReport, samples: Sequence[Sample]) -> list[Problem]:
     """Return what is wrong now, the worst first."""
-    found = [*_process(report), *_errors(report), *_trend(report, samples), *_pause(report)]
-    return sorted(found, key=_by_level)
+    return problems_now(report, bool(samples) and is_behind(samples))
 
 
 def unreadable(error: CalveError) -> Problem:
     """Return the problem of a pipeline whose status cannot be read."""
-    return Problem("bad", "", harmless(error.message), harmless(error.hint), "")
+    return Problem("", "bad", "", harmless(error.message), harmless(error.hint))
 
 
 def tables(report: PipelineReport) -> list[TableView]:
@@ -168,52 +148,13 @@ def _verdict(report: PipelineReport, samples: Sequence[Sample], process: Livenes
         return {"ended": "ended", "gone": "not running"}.get(process, "silent")
     if report.errors:
         return "does not read or write"
+    if report.refusing:
+        return "refuses events"
     if report.paused:
         return "paused"
     if samples and is_behind(samples):
         return "falls behind"
     return "holds tables" if any(table.error for table in report.tables.values()) else "keeps up"
-
-
-def _process(report: PipelineReport) -> Iterator[Problem]:
-    news = ago(report.updated) if report.updated else "never"
-    match liveness(report):
-        case "gone":
-            what = "The process is not running and did not end by itself"
-            yield Problem("bad", "", what, "Start it again: calve run continues after the last commit", news)
-        case "silent":
-            what = f"No news since {news}"
-            yield Problem("bad", "", what, f"Look at the process {report.pid} on {report.host}", news)
-        case "ended" if report.state == "failed" and not report.errors:
-            yield Problem("bad", "", "The pipeline failed", "Its log has the reason", news)
-
-
-def _errors(report: PipelineReport) -> Iterator[Problem]:
-    yield from (_trouble("bad", "", error) for error in report.errors)
-    for name, table in sorted(report.tables.items()):
-        if table.error:
-            yield _trouble("bad", name, table.error)
-        notes = [one for one in (table.conversion_error, table.maintenance_error) if one]
-        yield from (_trouble("note", name, one) for one in notes)
-
-
-def _trouble(level: Level, where: str, error: Trouble) -> Problem:
-    since = ago(error.since) if error.since else ""
-    return Problem(level, harmless(where), harmless(error.message), harmless(error.hint), since)
-
-
-def _trend(report: PipelineReport, samples: Sequence[Sample]) -> Iterator[Problem]:
-    if samples and not report.paused and liveness(report) == "alive" and is_behind(samples):
-        what = f"Events arrive faster than they are written: {lag_of(report)} wait in the source, and the lag grows"
-        hint = "Give Calve more cores (--master 'local[8]') or memory, or wait until the peak is over"
-        yield Problem("note", "", what, hint, "")
-
-
-def _pause(report: PipelineReport) -> Iterator[Problem]:
-    if report.paused:
-        yield Problem(
-            "note", "", "Paused: it reads no events", harmless(f"calve resume {shlex.quote(report.pipeline)}"), ""
-        )
 
 
 def _table(name: str, table: TableReport, report: PipelineReport) -> TableView:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ class Health:
         held: Why tables cannot be committed, by table.
         error: What ended it, or what it is retrying.
         refusing: Why its source refuses new events at the moment.
+        wrong: All that is wrong with it (`problems`), also what does not keep it from accepting and committing events.
     """
 
     state: State = "starting"
@@ -30,6 +31,7 @@ class Health:
     held: Mapping[str, str] = field(default_factory=dict)
     error: str = ""
     refusing: str = ""
+    wrong: Sequence[str] = ()
 
     @property
     def is_stuck(self) -> bool:
@@ -64,4 +66,5 @@ def _summary(one: Health) -> dict[str, Any]:
         **({"held": dict(one.held)} if one.held else {}),
         **({"error": one.error} if one.error else {}),
         **({"refusing": one.refusing} if one.refusing else {}),
+        **({"wrong": list(one.wrong)} if one.wrong else {}),
     }

@@ -75,6 +75,12 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_dropped_events", "Events that a processor dropped.", (), _one(lambda r: r.dropped)),
     ("calve_added_events", "Events that `split_event` made beyond those read.", (), _one(lambda r: r.added)),
     ("calve_batches", "Batches staged.", (), _one(lambda r: r.batches)),
+    (
+        "calve_refused_requests",
+        "Requests that the source refused, by status of the answer, since the process started.",
+        ("status",),
+        lambda r: [([status], count) for status, count in r.refused.items()],
+    ),
     ("calve_rejects", "Events in the dead-letter queue.", ("table", "code"), _rejects),
     ("calve_nulled_values", "Values that did not fit and became NULL.", ("table", "column"), _nulled),
     (
@@ -118,6 +124,7 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
 GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_lag_rows", "Rows that wait in the source, if known.", (), _one(_lag_rows)),
     ("calve_lag_bytes", "Approximate bytes that wait in the source.", (), _one(lambda r: r.lag_bytes)),
+    ("calve_refusing", "1 while the source refuses new events.", (), _one(lambda r: int(r.refusing != ""))),
     ("calve_staged_batches", "Batches that are durable but not committed.", (), _one(lambda r: r.staged_batches)),
     ("calve_staged_bytes", "Bytes that are durable but not committed.", (), _one(lambda r: r.staged_bytes)),
     ("calve_last_batch_seconds", "Time to write the last batch.", (), _one(lambda r: r.last_batch_seconds)),

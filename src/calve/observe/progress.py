@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
+from calve.observe import tally
 from calve.observe.humanize import ago, amount, many, size
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport
@@ -78,7 +79,7 @@ class Progress:
 
     def _lines(self) -> None:
         for report in self._reports():
-            moved = (report.state, report.events, report.rows, report.lag_rows, len(report.errors))
+            moved = (report.state, report.events, report.rows, report.lag_rows, len(report.errors), report.refusing)
             if self._shown.get(report.pipeline) != moved:
                 self._shown[report.pipeline] = moved
                 text = ending(report, self._show_rejects) if report.state in _ENDED else summary(report)
@@ -114,12 +115,19 @@ def ending(report: PipelineReport, show_rejects: str) -> str:
     if rejects := report.run.rejects:
         codes = ", ".join(f"{code} {count:,}" for code, count in sorted(rejects.items(), key=lambda one: -one[1]))
         parts.append(f"{sum(rejects.values()):,} rejected ({codes}): {show_rejects}")
+    if report.run.dropped:
+        parts.append(f"{report.run.dropped:,} dropped by processors")
+    if report.run.unrouted:
+        parts.append(f"{report.run.unrouted:,} without a route")
+    if report.refused:
+        parts.append(f"requests refused: {tally.largest(report.refused, 5)}")
     return " · ".join(parts + _errors(report))
 
 
 def _errors(report: PipelineReport) -> list[str]:
     held = [f"{name}: {table.error.message}" for name, table in report.tables.items() if table.error]
-    return [f"error: {text}" for text in [error.message for error in report.errors] + held]
+    refusing = [f"refuses events: {report.refusing}"] if report.refusing and report.state not in _ENDED else []
+    return [f"error: {text}" for text in [error.message for error in report.errors] + held + refusing]
 
 
 def _fields(report: PipelineReport) -> dict[str, object]:
@@ -131,6 +139,9 @@ def _fields(report: PipelineReport) -> dict[str, object]:
         "tables": len(report.tables),
         "rejects": sum(report.rejects.values()),
         "rejects_of_run": report.run.rejects,
+        "dropped_of_run": report.run.dropped,
+        "unrouted_of_run": report.run.unrouted,
+        "refused_requests": report.refused,
         "lag_rows": report.lag_rows,
         "lag_bytes": report.lag_bytes,
         "last_commit": report.last_commit,

@@ -111,11 +111,14 @@ class TableReport:
 
 @dataclass
 class RunReport:
-    """The counts of this process: events, rows by table, rejects by code."""
+    """The counts of this process: events, rows by table, rejects by code, values that became NULL by `table.column`."""
 
     events: int = 0
+    unrouted: int = 0
+    dropped: int = 0
     rows: dict[str, int] = field(default_factory=dict)
     rejects: dict[str, int] = field(default_factory=dict)
+    nulled: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass
@@ -139,6 +142,9 @@ class PipelineReport:
         rejects: By code, over all tables, with events that have no table.
         source: What the source says about itself, e.g. how far a load is.
         stopped_tables: The tables of the source that it does not read any more, while the others go on.
+        refusing: Why the source refuses new events at the moment; empty while it accepts them.
+        refused: How many requests the source has refused, by status, since the process started.
+        last_refused: When it last refused some; as `last_reject` and `last_nulled`, in this run.
         lag_rows: Rows that wait in the source; -1: unknown.
         freshness_seconds: Age of the oldest event of the last commit at the time of the commit, if known.
         errors: The errors that stop the complete pipeline; `tables` has those of single tables.
@@ -176,6 +182,11 @@ class PipelineReport:
     staged_bytes: int = 0
     source: str = ""
     stopped_tables: list[str] = field(default_factory=list)
+    refusing: str = ""
+    refused: dict[str, int] = field(default_factory=dict)
+    last_refused: datetime | None = None
+    last_reject: datetime | None = None
+    last_nulled: datetime | None = None
     lag_rows: int = 0
     lag_bytes: int = 0
     freshness_seconds: float | None = None

@@ -26,6 +26,7 @@ from calve.observe.batch_counts import BatchCounts
 from calve.observe.health import Health
 from calve.observe.liveness import process_started
 from calve.observe.notices import Notices
+from calve.observe.problems import problems
 from calve.observe.report import CommitReport, PipelineReport, State, TableFiles, TableReport, Trouble, now
 from calve.observe.totals import Totals
 
@@ -62,7 +63,6 @@ class PipelineStatus:
         self._clock = clock
         self._notices = notices
         self._last_beat = clock()
-        self._refusing = ""
         self._report = (totals or Totals()).report(name)
         self._report.pid, self._report.host = os.getpid(), socket.gethostname()
         self._report.process_started = process_started(self._report.pid)
@@ -110,17 +110,22 @@ class PipelineStatus:
             report.run.events += counts.events
             report.bytes += counts.bytes
             report.unrouted += counts.unrouted
+            report.run.unrouted += counts.unrouted
+            report.run.dropped += counts.dropped
             report.passed_over += counts.passed_over
             report.dropped += counts.dropped
             report.added += counts.added
             for table, codes in counts.rejects.items():
                 tally.add(report.rejects, codes)
                 tally.add(report.run.rejects, codes)
+                report.last_reject = now()
                 if self._lists(table):
                     tally.add(self._table(table).rejects, codes)
             for table, columns in counts.nulled.items():
                 tally.add(self._table(table).nulled, columns)
                 self._table(table).reasons |= counts.reasons.get(table, {})
+                tally.add_bounded(report.run.nulled, {f"{table}.{name}": count for name, count in columns.items()})
+                report.last_nulled = now()
             for table, fields in counts.ignored.items():
                 tally.add_bounded(self._table(table).ignored, fields)
             self._samples.append((self._clock(), report.events))
@@ -132,6 +137,7 @@ class PipelineStatus:
         with self._lock:
             tally.add(self._report.rejects, codes)
             tally.add(self._report.run.rejects, codes)
+            self._report.last_reject = now()
             tally.add(self._table(table).rejects, codes)
         if self._notices:
             self._notices.log(BatchCounts(0, 0, rejects={table: dict(codes)}))
@@ -217,12 +223,14 @@ class PipelineStatus:
         with self._lock:
             self._report.staged_batches, self._report.staged_bytes = batches, size_bytes
 
-    def lag(self, rows: int, size_bytes: int, refusing: str = "") -> None:
-        """Record what waits in the source (-1 rows: unknown), and why it refuses new events, if it does."""
+    def lag(self, rows: int, size_bytes: int, refusing: str = "", refused: Mapping[str, int] | None = None) -> None:
+        """Record what waits in the source (-1 rows: unknown), why it refuses new events, and how many it refused."""
         self.beat()
         with self._lock:
-            self._refusing = refusing
-            self._report.lag_rows, self._report.lag_bytes = rows, size_bytes
+            report = self._report
+            report.refusing, report.lag_rows, report.lag_bytes = refusing, rows, size_bytes
+            if refused and report.refused != refused:
+                report.refused, report.last_refused = dict(refused), now()
 
     def dead_letter_room(self, size_bytes: int, is_full: bool) -> None:
         """Record the size of the dead letters, and whether nothing is read because there is no room for more."""
@@ -284,9 +292,11 @@ class PipelineStatus:
     def health(self) -> Health:
         """Return how the pipeline is."""
         with self._lock:
-            held = {name: table.error.message for name, table in self._report.tables.items() if table.error}
-            error = self._report.errors[-1].sentence() if self._report.errors else ""
-            return Health(self._report.state, self._clock() - self._last_beat, held, error, self._refusing)
+            report, quiet_seconds = self._current(), self._clock() - self._last_beat
+            held = {name: table.error.message for name, table in report.tables.items() if table.error}
+            error = report.errors[-1].sentence() if report.errors else ""
+            wrong = [problem.what for problem in problems(report)]
+            return Health(report.state, quiet_seconds, held, error, report.refusing, wrong)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as JSON values."""

@@ -224,7 +224,7 @@ class Driver:
     def _plan_next(self) -> Planned | None:
         source, position = self._wiring.source, self._ledger.position
         backlog = source.backlog(position)
-        self._status.lag(backlog.rows, backlog.size_bytes, backlog.refusing)
+        self._status.lag(backlog.rows, backlog.size_bytes, backlog.refusing, backlog.refused)
         if isinstance(source, HasCondition):
             self._status.source(source.condition, stopped_tables(source))
         if self._is_paused():
@@ -317,7 +317,7 @@ class Driver:
     def _next_accepted(self) -> Planned | None:
         source, position = self._wiring.source, self._ledger.position
         backlog = source.backlog(position)
-        self._status.lag(backlog.rows, backlog.size_bytes, backlog.refusing)
+        self._status.lag(backlog.rows, backlog.size_bytes, backlog.refusing, backlog.refused)
         return source.plan(position, self._wiring.max_batch_bytes) if backlog else None
 
     def _commit_all(self) -> None:

@@ -79,12 +79,14 @@ class Backlog:
     Attributes:
         is_urgent: Whether they are read at once, however few they are.
         refusing: Why the source refuses new events at the moment; empty while it accepts them.
+        refused: How many requests it has refused since its start, by status.
     """
 
     rows: int = 0
     size_bytes: int = 0
     is_urgent: bool = False
     refusing: str = ""
+    refused: Mapping[str, int] = field(default_factory=dict)
 
     def __bool__(self) -> bool:
         return self.rows != 0 or self.size_bytes != 0

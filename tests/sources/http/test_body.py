@@ -122,7 +122,7 @@ def test_the_first_line_that_is_wrong_is_named(split: Split, number: int) -> Non
     lines[number], lines[99] = b'{"a":1', b'{"a":1},{"a":2}'
     with pytest.raises(RefusedError) as refused:
         split(b"\n".join(lines))
-    assert f"Line {number} of those with text" in refused.value.response.text
+    assert f"Line {number + 1}" in refused.value.response.text
 
 
 @needs_core

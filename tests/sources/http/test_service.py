@@ -48,7 +48,7 @@ def test_a_bad_body_is_400_and_nothing_of_it_is_kept(serve: Serve, body: Any) ->
     serving = serve()
     status, text, _ = serving.send("POST", "/log/ingest", body)
     assert status == 400
-    assert text.startswith("Bad request data format. Needs to be json array.")
+    assert text.startswith("Bad request data format. Needs to be json array")
     assert not serving.source.backlog(None)
 
 
@@ -135,7 +135,6 @@ def test_a_body_of_plain_text_has_an_event_for_each_line(serve: Serve, named: st
     serving = serve()
     assert serving.post(b'a "b"\r\n\n{"c":1}', Content_Type=named) == 200
     assert serving.events() == [{"message": 'a "b"'}, {"message": '{"c":1}'}]
-    assert serving.source.counts == {"200": 1, "events": 2}
 
 
 @pytest.mark.parametrize("named", ["", "application/json", "application/x-www-form-urlencoded", "text/plainer", "text"])
@@ -197,11 +196,43 @@ def test_kept_headers_become_metadata_but_never_credentials(serve: Serve) -> Non
     assert batch.column("headers").to_pylist() == [{"x-tenant": "blue"}, {"x-tenant": "blue"}, {"x-tenant": None}]
 
 
-def test_answers_are_counted(serve: Serve) -> None:
+def test_refusals_are_counted_and_logged_at_the_first_and_each_tenfold(
+    serve: Serve, caplog: pytest.LogCaptureFixture
+) -> None:
     serving = serve()
-    serving.post([{"a": 1}, {"a": 2}])
-    serving.post("{")
-    assert serving.source.counts == {"200": 1, "400": 1, "events": 2}
+    assert serving.send("POST", "/log/ingest", b'[{"a": 1}, {"a": 2}]')[2]["calve-events"] == "2"
+    for _ in range(12):
+        serving.post("{")
+    assert serving.source.backlog(None).refused == {"400": 12}
+    assert serving.source.backlog(None).refusing == ""
+    assert [line.partition(",")[0] for line in caplog.messages] == [
+        "a request answered 400",
+        "10 requests answered 400",
+    ]
+
+
+def test_while_every_client_gets_429_the_source_says_why(serve: Serve) -> None:
+    serving = serve(min_free_bytes=Size(1 << 60))
+    assert serving.post([{"a": 1}]) == 429
+    assert "its disk is nearly full" in serving.source.backlog(None).refusing
+    assert serving.post([]) == 200
+    assert serving.source.backlog(None).refusing == ""
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "said"),
+    [
+        (b"a,b\n1,2\n", "text/csv", "CSV is not read here"),
+        (b"\0\1\2", "application/octet-stream", "send them as Base64"),
+        (b"hello", "application/x-www-form-urlencoded", "Content-Type: text/plain"),
+        (b'{"a":1}\n\n{"a"', "application/json", "Line 3 "),
+        (b'[{"a":1}, 5]', "application/json", "Element 2 is not an object."),
+    ],
+)
+def test_a_bad_body_is_named_with_what_is_allowed(serve: Serve, body: bytes, kind: str, said: str) -> None:
+    _, text, _ = serve().send("POST", "/log/ingest", body, Content_Type=kind)
+    assert "json array, one object, or NDJSON" in text
+    assert said in text
 
 
 def test_a_disk_that_hangs_is_408_and_the_request_is_not_kept(serve: Serve) -> None:
@@ -242,7 +273,7 @@ def test_no_bomb_is_unpacked_or_split_on_the_event_loop(serve: Serve, monkeypatc
         assert not any(each.done() for each in sent)
         go_on.set()
         assert [each.result() for each in sent] == [200] * 6
-    assert serving.source.counts["events"] == 6 * 4000 + 20
+    assert serving.source.backlog(None).rows == 6 * 4000 + 20
 
 
 def test_requests_that_wait_to_be_split_are_limited_and_end_in_time(
@@ -261,7 +292,7 @@ def test_requests_that_wait_to_be_split_are_limited_and_end_in_time(
         answers = list(clients.map(serving.post, [bomb] * 5))
     go_on.set()
     assert sorted(answers) == [408, 408, 408, 429, 429]
-    assert serving.source.counts.get("events", 0) == 0
+    assert serving.source.backlog(None).rows == 0
 
 
 @pytest.mark.parametrize(

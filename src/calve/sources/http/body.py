@@ -22,8 +22,8 @@ __all__ = ["MAX_EVENTS", "NOT_AN_ARRAY", "gunzip", "split", "split_exactly", "sp
 MAX_EVENTS = 1 << 30
 """The events of an entry of the log, which has four bytes for their number."""
 
-NOT_AN_ARRAY = "Bad request data format. Needs to be json array."
-"""Data Prepper's text, which clients may check; Calve also accepts one object and NDJSON."""
+NOT_AN_ARRAY = "Bad request data format. Needs to be json array, one object, or NDJSON."
+"""It begins as Data Prepper's text does, which clients may check."""
 
 _encode = msgspec.json.Encoder().encode
 _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
@@ -77,7 +77,7 @@ def split_exactly(body: bytes, most: int = MAX_EVENTS) -> Events:
         raise _too_many(most)
     if not all(element.startswith(b"{") for element in objects):
         number = next(i for i, element in enumerate(objects) if not element.startswith(b"{"))
-        raise _bad(f"Element {number} is not an object.")
+        raise _bad(f"Element {number + 1} is not an object.")
     return _events(objects)
 
 
@@ -122,7 +122,8 @@ def _objects(body: bytes) -> list[bytes]:
     with contextlib.suppress(RefusedError):
         if len(whole := _elements(b"[%b]" % body)) == 1:
             return whole
-    lines = [line for line in (line.strip(_BLANK) for line in body.split(b"\n")) if line]
+    numbered = [(number, text) for number, line in enumerate(body.split(b"\n"), 1) if (text := line.strip(_BLANK))]
+    lines = [line for _, line in numbered]
     if _are_values(lines):
         return lines
     first, end = 0, len(lines)
@@ -133,8 +134,8 @@ def _objects(body: bytes) -> list[bytes]:
         _elements(b"[%b]" % lines[first])
     except RefusedError as error:
         reason = error.response.text.removeprefix(NOT_AN_ARRAY).strip()
-        raise _bad(f"Line {first} of those with text: {reason}") from error
-    raise _bad(f"Line {first} of those with text has more than one value.")
+        raise _bad(f"Line {numbered[first][0]}: {reason}") from error
+    raise _bad(f"Line {numbered[first][0]} has more than one value.")
 
 
 def _are_values(lines: list[bytes]) -> bool:

@@ -78,6 +78,21 @@ class Request:
         """Whether the body is plain text, a line for each event."""
         return self._content_type[0] == "text/plain"
 
+    def advice(self, body: bytes) -> str:
+        """Return what to do about a body that was refused, if its type or its first byte tells; else nothing.
+
+        Args:
+            body: The body, unpacked.
+        """
+        kind = self._content_type[0]
+        if kind in ("text/csv", "application/csv"):
+            return " CSV is not read here: send NDJSON, or the files to a `file` source."
+        if body.lstrip()[:1] in (b"[", b"{") or self.is_text:
+            return ""
+        if b"\0" in body:
+            return " These are bytes, not text: send them as Base64 in a field."
+        return " A text needs Content-Type: text/plain; each line is then an event."
+
     @property
     def charset(self) -> str:
         """The encoding that `Content-Type` names, in lower case; utf-8 if it names none."""

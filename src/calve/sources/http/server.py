@@ -86,7 +86,7 @@ class Server:
     @property
     def refusing(self) -> str:
         """Why further clients are refused; empty while they are served."""
-        return self._gate.refusing
+        return self._gate.refusing or self._service.refusals.refusing
 
     # --- Host
 
@@ -144,6 +144,7 @@ class Server:
             host = address[0]
             admission = self._gate.enter(host, client.fileno())
             if admission is Admission.CLOSED:
+                self._service.refusals.closed()
                 client.close()
                 continue
             task = self._loop.create_task(self._connect(client, host, admission))

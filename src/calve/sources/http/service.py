@@ -6,7 +6,6 @@ import asyncio
 import base64
 import hmac
 import re
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -17,6 +16,7 @@ from calve.observe.log import Log as LogLines
 from calve.sources.http import body
 from calve.sources.http.browsers import Browsers
 from calve.sources.http.message import BUG, RefusedError, Request, Response
+from calve.sources.http.refusals import Refusals
 from calve.sources.http.settings import HttpSettings
 from calve.sources.log.log import Entry, Log, Outcome
 from calve.sources.log.record import Events
@@ -52,7 +52,7 @@ class Service:
         self._browsers = Browsers(settings.host, settings.allowed_origins or [], settings.allowed_hosts or [])
         self.stopping = False
         self.crowded = False  # bodies fill the memory
-        self.counts: Counter[str] = Counter()
+        self.refusals = Refusals(self.lines)
 
     @property
     def max_body(self) -> int:
@@ -116,7 +116,7 @@ class Service:
         return Response(413, f"The body is longer than max_request_length: {self.max_body} bytes.")
 
     def _answer(self, request: Request, response: Response) -> None:
-        self.counts[str(response.status)] += 1
+        self.refusals.answered(response)
         if readable := self._browsers.headers(request.headers):
             response = replace(response, headers=(*response.headers, *readable))
         request.answer(request, response)
@@ -126,7 +126,7 @@ class Service:
         request.body.clear()
         coding = request.headers.get(b"content-encoding", b"").strip().lower()
         is_packed = _CODINGS[coding] or self._settings.compression == "gzip"
-        split = partial(self._split, data, is_packed, request.is_text)
+        split = partial(self._split, data, is_packed, request)
         if is_packed or len(data) > _SMALL_BYTES:
             work = asyncio.get_running_loop().run_in_executor(self._threads, split)
             self._splitting[request] = work
@@ -138,22 +138,22 @@ class Service:
         if self._splitting.pop(request, None):  # else it waited too long
             self._submit(request, done.result())
 
-    def _split(self, data: bytes, is_packed: bool, is_text: bool) -> Events | Response:
+    def _split(self, data: bytes, is_packed: bool, request: Request) -> Events | Response:
         """Return the events of a body, or its refusal; on any thread."""
         most = self._settings.max_request_events
         try:
             if is_packed:
                 data = body.gunzip(data, self.max_body, self._settings.max_compression_ratio)
-            return body.split_text(data, most) if is_text else body.split(data, most)
+            return body.split_text(data, most) if request.is_text else body.split(data, most)
         except RefusedError as error:
-            return error.response
+            return replace(error.response, text=f"{error.response.text}{request.advice(data)}")
         except Exception as error:  # a bug must not leave the client without an answer
             self.lines.warning(f"http request failed: {error!r}")
             return BUG
 
     def _submit(self, request: Request, events: Events | Response) -> None:
         if isinstance(events, Response) or not events.rows:
-            self._answer(request, events if isinstance(events, Response) else Response(200))
+            self._answer(request, events if isinstance(events, Response) else _accepted(0))
             return
         entry = Entry(events, request.headers.get(b"idempotency-key", b""), self._headers(request))
         self._pending[entry], self._entries[request] = request, entry
@@ -162,9 +162,7 @@ class Service:
     def _settle(self, entry: Entry, response: Response) -> None:
         request = self._pending.pop(entry)
         del self._entries[request]
-        if response.status == 200:
-            self.counts["events"] += entry.events.rows
-        self._answer(request, response)
+        self._answer(request, _accepted(entry.events.rows) if response.status == 200 else response)
 
     def _headers(self, request: Request) -> bytes:
         kept = {
@@ -202,6 +200,10 @@ class Service:
         limit = self._settings.max_pending_requests
         text = f"The number of pending requests in the work queue reaches max_pending_requests:{limit}."
         return Response(429, f"{text} Please retry later", (_SOON,))
+
+
+def _accepted(events: int) -> Response:
+    return Response(200, headers=(("calve-events", str(events)),))
 
 
 _RESPONSES = {

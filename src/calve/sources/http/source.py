@@ -86,11 +86,6 @@ class HttpSource:
         shown = f"[{host}]" if ":" in host else host
         return f"{'https' if self._settings.ssl else 'http'}://{shown}:{port}{self._service.path}"
 
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many events were accepted, and how many answers of each status were given, since the start."""
-        return dict(self._service.counts)
-
     def backlog(self, position: Position | None) -> Backlog:
         """Return the size of the events after a position.
 
@@ -102,7 +97,8 @@ class HttpSource:
             raise self._log.overtaken
         if self._serving and not (self._server.alive and self._log.alive):
             raise InvariantError("the http source has ended by itself", step="read", hint="Start the pipeline again")
-        return replace(self._index.backlog(position), refusing=self._server.refusing)
+        refusing, refused = self._server.refusing, dict(self._service.refusals.counts)
+        return replace(self._index.backlog(position), refusing=refusing, refused=refused)
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Return the next splits after a position."""

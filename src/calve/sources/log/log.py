@@ -14,6 +14,7 @@ from typing import Protocol
 
 from calve.errors import CalveError
 from calve.object_store import StateFolder, StoreFolder
+from calve.observe.humanize import size as shown_size
 from calve.observe.log import Log as LogLines
 from calve.sources.log import record
 from calve.sources.log.index import Index, LogPosition
@@ -217,14 +218,18 @@ class Log:
 
     def _admit(self, group: list[Entry]) -> list[Entry]:
         """Select the entries to write: no duplicate keys, and only while there is space."""
-        room = min(self._limits.log_bytes - self._index.size_bytes, self._tail.free_bytes() - self._limits.free_bytes)
+        free, limits = self._tail.free_bytes(), self._limits
+        room = min(limits.log_bytes - self._index.size_bytes, free - limits.free_bytes)
+        why = f"the log of accepted events is full (max_log_bytes: {shown_size(limits.log_bytes)})"
+        if room == free - limits.free_bytes:
+            why = f"its disk is nearly full: {shown_size(free)} free (min_free_bytes: {shown_size(limits.free_bytes)})"
         admitted: list[Entry] = []
         keys: set[bytes] = set()
         for entry in group:
             if entry.key and (entry.key in keys or entry.key in self._keys):
                 continue
             if entry.size > room:
-                entry.outcome, entry.why = Outcome.FULL, "the log of accepted events is full, or its disk nearly is"
+                entry.outcome, entry.why = Outcome.FULL, why
                 continue
             room -= entry.size
             keys.add(entry.key)

@@ -1,0 +1,69 @@
+"""One definition of what is wrong: `calve status`, the dashboard, health and the alerts follow it."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import yaml
+
+from calve.errors import CommitError, SourceUnavailableError
+from calve.observe import monitoring
+from calve.observe.problems import problems
+from calve.observe.report import PipelineReport, now
+from calve.observe.status import BatchCounts, PipelineStatus
+
+ALERTS = {
+    rule["alert"]: rule["labels"]["severity"] for rule in yaml.safe_load(monitoring.alerts())["groups"][0]["rules"]
+}
+LEVELS = {"critical": "bad", "warning": "note"}
+
+
+def running() -> PipelineStatus:
+    status = PipelineStatus("orders")
+    status.set_state("running")
+    return status
+
+
+def everything_wrong() -> list[PipelineReport]:
+    """Return reports that have every problem between them."""
+    status = running()
+    status.trouble(SourceUnavailableError("Kafka is down", step="read"))
+    status.trouble(CommitError("dropped", step="commit"), table="shop.gone")
+    status.batch_written(BatchCounts(1, 100, rejects={"a.b": {"NO_KEY": 1}}, nulled={"a.b": {"n": 2}}), 0.1)
+    status.table_committed("a.b", 97, 1)
+    status.lag(5, 500, "its disk is nearly full", {"429": 7})
+    status.dead_letter_room(1 << 30, is_full=True)
+    status.source("", ["public.orders"])
+    status.freshness(1_000.0)
+    late, gone, failed = running(), running().report(), running()
+    late.table_committed("a.b", 1, 1, now() - timedelta(hours=1))
+    late.lag(5, 500)
+    gone.process_started += 1
+    failed.set_state("failed")
+    return [status.report(), late.report(), gone, failed.report()]
+
+
+def test_every_alert_is_a_problem_of_its_severity_and_every_named_problem_an_alert() -> None:
+    levels = {one.alert: one.level for report in everything_wrong() for one in problems(report, True) if one.alert}
+    assert set(levels) == set(ALERTS)
+    assert {name: level for name, level in levels.items() if LEVELS[ALERTS[name]] != level} == {"CalveErrors": "bad"}
+
+
+def test_one_reject_in_a_hundred_is_wrong_and_old_ones_of_a_run_are_not() -> None:
+    status = running()
+    assert problems(status.report()) == []
+    status.batch_written(BatchCounts(1, 100, rejects={"a.b": {"NO_KEY": 1}}), 0.1)
+    (problem,) = problems(report := status.report())
+    assert "1 event of this run rejected: NO_KEY 1. calve dlq show" in problem.sentence()
+    assert status.health().wrong == [problem.what]
+    report.last_reject = now() - timedelta(hours=1)
+    assert problems(report) == []
+
+
+def test_a_run_that_has_ended_keeps_what_was_wrong_with_it() -> None:
+    status = running()
+    status.batch_written(BatchCounts(1, 100, rejects={"a.b": {"NO_KEY": 1}}), 0.1)
+    status.set_state("stopped")
+    report = status.report()
+    report.updated = report.last_reject = now() - timedelta(days=1)
+    assert [one.alert for one in problems(report)] == ["CalveRejects"]

@@ -223,6 +223,23 @@ def test_credentials_without_tls_are_a_warning_unless_they_stay_on_this_machine(
     assert not parse_text(encrypted.format(host="h.example"), PLUGINS).warnings
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("", ""),
+        ("host: 0.0.0.0", "lets everybody who reaches 0.0.0.0 send events"),
+        ("host: '::', ssl: true, ssl_certificate_file: c, ssl_key_file: k", "lets everybody who reaches :: send"),
+        ("host: 0.0.0.0, authentication: {unauthenticated: {}}", "lets everybody"),
+        ("host: 10.1.2.3, authentication: {http_basic: {username: u, password: p}}", "is sent without TLS"),
+        ("host: 127.0.0.1, authentication: {unauthenticated: {}}", ""),
+    ],
+)
+def test_a_source_that_is_open_to_a_network_is_a_warning(options: str, said: str) -> None:
+    text = f"p:\n  source: {{http: {{{options}}}}}\n  sink: [iceberg: {{table_identifier: a.b}}]\n"
+    assert said in " ".join(map(str, parse_text(text, PLUGINS).warnings))
+    assert bool(parse_text(text, PLUGINS).warnings) is bool(said)
+
+
 def test_a_file_without_pipelines_is_refused(refused: Read) -> None:
     assert refused("version: 2") == ["1:1: no pipeline is defined"]
     assert refused("{}") == ["1:1: no pipeline is defined"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
 
-from calve.host_names import host_name
+from calve.host_names import host_name, is_loopback
 from calve.settings import Size, option
 
 __all__ = ["Authentication", "HttpBasic", "HttpSettings", "Unauthenticated"]
@@ -161,6 +161,15 @@ class HttpSettings:
         """The names of `metadata_headers` that may be kept, in lower case."""
         names = dict.fromkeys(name.lower() for name in self.metadata_headers or [])
         return tuple(name for name in names if name not in _PRIVATE)
+
+    def doubts(self) -> Iterator[tuple[str, str]]:
+        """Warn of a source that everybody can write to, and of a password that others can read."""
+        if is_loopback(self.host):
+            return
+        if not (self.authentication and self.authentication.http_basic):
+            yield "host", f"lets everybody who reaches {self.host} send events; set authentication.http_basic and ssl"
+        elif not self.ssl:
+            yield "authentication.http_basic", "is sent without TLS, so anybody on the way can read it; set ssl"
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong between the options."""

@@ -4,6 +4,7 @@ import json
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,8 @@ from calve.sources.source import Planned
 from sources.file.test_source import ALL, events, names, opened, write
 
 
-def planned(folder: Path, path: str | None = None) -> Planned | None:
-    files = opened(folder, path)
+def planned(folder: Path, path: str | None = None, **options: Any) -> Planned | None:
+    files = opened(folder, path, **options)
     files.start(None, once=True)
     return files.plan(None, ALL)
 
@@ -54,8 +55,33 @@ def test_a_link_alone_is_read_by_its_name_and_a_folder_that_links_to_itself_ends
     folder = write(tmp_path, "x/a.ndjson").parent
     (folder / "link.ndjson").symlink_to(elsewhere)
     (folder / "loop").symlink_to(folder)
-    assert sorted(names(planned(tmp_path, str(tmp_path / "in" / "**" / "*.ndjson")))) == ["a.ndjson", "link.ndjson"]
-    assert sorted(names(planned(tmp_path, str(tmp_path / "in")))) == ["a.ndjson", "link.ndjson"]
+    for path in (tmp_path / "in" / "**" / "*.ndjson", tmp_path / "in"):
+        assert sorted(names(planned(tmp_path, str(path), follow_links=True))) == ["a.ndjson", "link.ndjson"]
+
+
+@pytest.mark.parametrize("pattern", ["in", "in/*", "in/**/*.ndjson", "in/*/*", "i*/*"])
+def test_a_link_out_of_the_folder_of_a_glob_is_not_read_unless_allowed(
+    tmp_path: Path, pattern: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    base = tmp_path / "base"
+    (base / "in" / "x").mkdir(parents=True)
+    secret = tmp_path / "secret" / "key.ndjson"
+    secret.parent.mkdir()
+    secret.write_bytes(b'{"key":"s3cr3t"}\n')
+    for folder in (base / "in", base / "in" / "x"):
+        (folder / "link.ndjson").symlink_to(secret)
+        (folder / "folder").symlink_to(secret.parent)
+        (folder / "own.ndjson").write_bytes(b"{}\n")
+        (folder / "inside.ndjson").symlink_to(base / "in" / "own.ndjson")
+    with caplog.at_level(logging.WARNING):
+        batch = planned(tmp_path, f"{base}/{pattern}")
+    assert {Path(os.path.realpath(split.body["path"])).name for split in batch.splits} == {"own.ndjson"}
+    assert "is behind a link out of" in caplog.text
+    assert "set follow_links: true" in caplog.text
+    allowed = planned(tmp_path, f"{base}/{pattern}", follow_links=True)
+    assert "key.ndjson" in {Path(os.path.realpath(split.body["path"])).name for split in allowed.splits}
+    named = planned(tmp_path, str(base / "in" / "link.ndjson"))
+    assert names(named) == ["link.ndjson"], "the user named it"
 
 
 def test_what_is_no_file_is_said_and_the_others_are_read(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

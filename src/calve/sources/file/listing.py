@@ -38,7 +38,7 @@ class Listing:
     def __init__(self, settings: FileSettings, pipeline: str) -> None:
         self._settings, self._log = settings, Log(pipeline)
         self._patterns = [absolute(pattern) for pattern in settings.patterns]
-        self._storage = Storage(settings.s3)
+        self._storage = Storage(settings.s3, settings.follow_links)
         self._since: dict[str, tuple[Found, float]] = {}
         self._warned: set[object] = set()
         self._next_look = 0.0

@@ -215,6 +215,11 @@ class FileSettings:
         minimum=timedelta(0),
     )
     s3: S3Settings | None = option(None, "The object store for s3:// paths.")
+    follow_links: bool = option(
+        False,
+        "Whether a glob or a folder also reads files outside of the folder where it searches, to which symbolic links "
+        "in it lead. A path without a glob is read wherever it leads.",
+    )
     tail: bool = option(
         False,
         "Whether to follow files: lines are read as they are appended, each once, also when a file is renamed, cut or "

@@ -48,9 +48,15 @@ class Found:
 
 @dataclass(frozen=True)
 class Storage:
-    """Lists and opens files; has only settings, so it pickles."""
+    """Lists and opens files; has only settings, so it pickles.
+
+    Attributes:
+        s3: The store of `s3://` paths.
+        follow_links: Whether links may lead out of the folder in which a glob searches.
+    """
 
     s3: S3Settings | None = None
+    follow_links: bool = False
 
     def find(self, pattern: str, skipped: Skipped = lambda path, why: None) -> Iterator[Found]:
         """Return the files that match an absolute pattern, unordered; hidden ones (`_…`, `.…`) only if named in full.
@@ -62,7 +68,9 @@ class Storage:
         Raises:
             OSError: The storage does not answer.
         """
-        return self._find_remote(pattern) if _S3.match(pattern) else _find_local(pattern, skipped)
+        if _S3.match(pattern):
+            return self._find_remote(pattern)
+        return _find_local(pattern, self.follow_links, skipped)
 
     def open(self, path: str) -> pa.NativeFile:
         """Open a file for reading at any position.
@@ -98,13 +106,14 @@ def absolute(pattern: str) -> str:
     return os.path.abspath(Path(pattern.removeprefix("file://")).expanduser())  # noqa: PTH100 - keeps symbolic links
 
 
-def _find_local(pattern: str, skipped: Skipped) -> Iterator[Found]:
+def _find_local(pattern: str, follow_links: bool, skipped: Skipped) -> Iterator[Found]:
     if os.path.lexists(pattern) and not Path(pattern).is_dir():
         paths, root = iter([pattern]), None
     elif glob.has_magic(pattern) and not Path(pattern).is_dir():
         paths, root = local_paths(pattern), _root(pattern)
     else:
         paths, root = local_paths(f"{glob.escape(pattern)}/**"), pattern
+    leaves = _outside(root) if root is not None and not follow_links else lambda path: False
     for path in paths:
         if root is not None and _hidden(path[len(root) :]):
             continue
@@ -114,11 +123,26 @@ def _find_local(pattern: str, skipped: Skipped) -> Iterator[Found]:
             if Path(path).is_symlink() and not Path(os.path.realpath(path)).exists():  # else it was deleted meanwhile
                 skipped(portable(path), "is a link that leads to no file")
             continue
-        if stat.S_ISREG(status.st_mode):
+        if stat.S_ISREG(status.st_mode) and leaves(path):
+            skipped(portable(path), f"is behind a link out of {root}; set follow_links: true to read it")
+        elif stat.S_ISREG(status.st_mode):
             identity = (status.st_dev, status.st_ino)
             yield Found(portable(path), status.st_size, status.st_mtime_ns, identity)
         elif not stat.S_ISDIR(status.st_mode):
             skipped(portable(path), "is not a regular file")
+
+
+def _outside(root: str) -> Callable[[str], bool]:
+    """Return what says whether a path below a folder leads out of it, by symbolic links."""
+    top = f"{os.path.realpath(root or '/').rstrip('/')}/"
+    folder_of = functools.lru_cache(maxsize=1024)(os.path.realpath)
+
+    def leaves(path: str) -> bool:
+        folder, _, name = path.rpartition("/")
+        real = os.path.realpath(path) if Path(path).is_symlink() else f"{folder_of(folder or '/').rstrip('/')}/{name}"
+        return not real.startswith(top)
+
+    return leaves
 
 
 def _root(pattern: str) -> str:

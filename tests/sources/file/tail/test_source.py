@@ -273,6 +273,17 @@ def test_links_to_a_file_are_the_same_file(log: Path) -> None:
     assert tail.start().rows() == [("b", "app.log", 2), ("c", "app.log", 1)]
 
 
+def test_a_link_out_of_the_folder_of_a_glob_is_not_followed_unless_allowed(
+    log: Path, tmp_path_factory: pytest.TempPathFactory, caplog: pytest.LogCaptureFixture
+) -> None:
+    real = tmp_path_factory.mktemp("elsewhere") / "0.log"
+    real.write_text("secret\n")
+    log.symlink_to(real)
+    assert Tail(log.parent, "*.log").rows() == []
+    assert "app.log is not followed: it is behind a link out of" in caplog.text
+    assert Tail(log.parent, "*.log", follow_links=True).rows() == [("secret", "app.log", 1)]
+
+
 def test_only_codecs_that_read_lines_are_followed(log: Path, caplog: pytest.LogCaptureFixture) -> None:
     log.with_suffix(".csv").write_text("a,b\n1,2\n")
     assert Tail(log.parent, "*.c*", codec=None).lines() == []

@@ -65,6 +65,9 @@ class Discovery:
             self._warned.add(key)
             self._log.warning(shown(text))
 
+    def _skip(self, path: str, why: str) -> None:
+        self.warn_once((path, why), f"{shown(path)} is not followed: it {why}")
+
     def _matches(self, known: set[str]) -> dict[Identity, str]:
         """Return the path of each file that matches; of two paths the first."""
         found: dict[Identity, str] = {}
@@ -72,7 +75,8 @@ class Discovery:
             if pattern in known and Path(pattern).is_dir():
                 self.warn_once((pattern, "folder"), f"{pattern} was a file and is a folder now; it is not followed")
                 continue
-            paths = sorted(file.path for file in Storage().find(pattern))
+            storage = Storage(follow_links=self._settings.follow_links)
+            paths = sorted(file.path for file in storage.find(pattern, self._skip))
             if not paths:
                 self.warn_once(pattern, f"Nothing matches {pattern} yet")
             for path in paths:

@@ -85,7 +85,7 @@ def test_a_typed_file_has_its_types_whatever_the_source_is(shell: Shell, kind: s
     sample = _file(shell, "sample.bin", _avro() if kind == "avro" else _written(kind))
     result = shell("try", shell.write("a.yaml", HTTP), sample)
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[:2] == ["line 1: shop.orders", "line 2: shop.orders"]
+    assert result.stdout.splitlines()[:2] == ["event 1: shop.orders", "event 2: shop.orders"]
     assert "    id int,\n    at date\n" in result.stdout
 
 
@@ -93,7 +93,7 @@ def test_one_value_of_a_topic_is_decoded_by_its_registry(shell: Shell, registry:
     yaml = shell.write("a.yaml", KAFKA % json.dumps({"registry_url": registry.url}))
     result = shell("try", yaml, _file(shell, "one.bin", framed(1, encoded(SCHEMA, {"id": 7, "kind": "a"}))))
     assert result.exit_code == 0
-    assert result.stdout.splitlines()[0] == "line 1: shop.a"
+    assert result.stdout.splitlines()[0] == "event 1: shop.a"
     assert "    id int COMMENT 'its number',\n    kind string\n" in result.stdout
 
 
@@ -104,7 +104,7 @@ def test_several_values_with_their_lengths_keep_their_numbers(shell: Shell, regi
         "try", yaml, _file(shell, "many.bin", _several([good[0], good[0] + b"\n", None, framed(9, b""), good[1]]))
     )
     lines = result.stdout.splitlines()
-    assert (lines[0], lines[4]) == ("line 1: shop.a", "line 5: shop.b")
+    assert (lines[0], lines[4]) == ("event 1: shop.a", "event 5: shop.b")
     assert [line.split(":")[1:3] for line in lines[1:4]] == [
         [" rejected, UNDECODABLE", " the value has 1 bytes more than its schema"],
         [" rejected, MALFORMED", " the record has no value"],
@@ -118,7 +118,31 @@ def test_values_of_a_given_schema_have_no_id_and_text_stays_text(shell: Shell) -
     value = encoded(SCHEMA, {"id": 7, "kind": "a"})
     for data in (value, _several([value]), b'{"id": 7, "kind": "a"}\n'):
         result = shell("try", yaml, _file(shell, "a.bin", data))
-        assert result.stdout.splitlines()[0] == "line 1: shop.a", result.stdout
+        is_text = data.startswith(b"{")
+        assert result.stdout.splitlines()[0] == f"{'line' if is_text else 'event'} 1: shop.a", result.stdout
+        assert ("the schema of the topics is not used" in result.stderr) == is_text
+
+
+def test_lines_of_json_with_a_given_schema_have_its_types(shell: Shell) -> None:
+    schema = {"type": "object", "properties": {"id": {"type": "number"}, "kind": {"type": "string"}}}
+    yaml = KAFKA.replace("avro", "json_schema") % json.dumps({"inline_schema": json.dumps(schema)})
+    for data in (b'{"id": 7, "kind": "a"}\n\n{"id": 8, "kind": "a"}\n', b'{"id": 7, "kind": "a"}'):
+        result = shell("try", shell.write("a.yaml", yaml), _file(shell, "a.ndjson", data))
+        assert result.stdout.splitlines()[0] == "line 1: shop.a"
+        assert "    id double,\n    kind string\n" in result.stdout
+        assert not result.stderr
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [("a.json", b'[{"id":1}, 5]'), ("a.json", b'{"k":1} {"id":2} 5'), ("a.csv", b'id\n1\n\n"2"x\n')],
+)
+def test_events_of_files_without_lines_have_numbers(shell: Shell, name: str, data: bytes) -> None:
+    yaml = shell.write("a.yaml", HTTP.replace("http: {}", "file: {path: nowhere}"))
+    lines = shell("try", yaml, _file(shell, name, data)).stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines if line.startswith("event ")][-1] in ("event 2", "event 3")
+    assert "rejected" in lines[1] or "rejected" in lines[2]
+    assert not any(line.startswith(("line ", "end ")) for line in lines)
 
 
 def test_json_events_may_be_tried_beside_a_registry_that_is_away(shell: Shell) -> None:

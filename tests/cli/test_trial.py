@@ -60,7 +60,7 @@ def test_json_is_a_line_for_each_event_then_for_each_table(shell: Shell) -> None
     found = [json.loads(line) for line in result.stdout.splitlines()]
     assert [one["type"] for one in found] == ["event", "event", "event", "table"]
     fate = {"tables": [{"sink": "iceberg", "table": "shop.a"}], "rejects": [], "processed": [], "dropped": 0}
-    assert found[0] == {"type": "event", "line": 1, **fate}
+    assert found[0] == {"type": "event", "number": 1, "line": 1, **fate}
     assert found[1]["rejects"][0]["code"] == "BAD_TABLE_NAME"
     assert (found[3]["table"], found[3]["rows"], found[3]["created"]) == ("shop.a", 1, True)
 

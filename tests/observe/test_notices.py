@@ -9,7 +9,7 @@ import pytest
 
 from calve.observe.batch_counts import BatchCounts
 from calve.observe.log import configure
-from calve.observe.notices import IGNORED_HINT, MOST_LINES, NULLED_HINT, Notices
+from calve.observe.notices import IGNORED_HINT, MOST_LINES, NULLED_HINT, Notices, reject_hint
 from calve.observe.terminal import Terminal
 
 
@@ -65,7 +65,7 @@ def test_the_first_reject_of_each_table_and_code_is_logged_with_the_command_that
     assert lines(stream) == [
         "p warning: shop.orders: 2 events rejected with NOT_COERCIBLE, for example: total: 'x' is not a valid long."
         " To see them: calve dlq show --state /s. To write them: change the column's type (ALTER TABLE; column_types for a"
-        " new table) and calve dlq replay, or set on_type_mismatch: null",
+        " new table) and calve dlq replay, or set on_type_mismatch: null if the column is optional",
         "p warning: shop.orders: 1 event rejected with NO_KEY. To see them: calve dlq show --state /s",
         "p warning: no table: 1 event rejected with MALFORMED. To see them: calve dlq show --state /s",
     ]
@@ -105,3 +105,30 @@ def test_machines_get_table_name_and_count_as_fields() -> None:
     assert {key: found[key] for key in ("level", "table", "column", "count", "hint")} == {
         "level": "warning", "table": "shop.orders", "column": "total", "count": 3, "hint": NULLED_HINT,
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "helps", "not_said"),
+    [
+        ("NOT_COERCIBLE", "v: half a surrogate pair is not valid text", "on_type_mismatch: null", "type (ALTER"),
+        ("NOT_COERCIBLE", "s.a: a required field is missing or null", "on_type_mismatch: null", "column_types"),
+        ("NOT_COERCIBLE", "v: 'half a surrogate pair is not valid text' is not a valid long", "column_types", "NULL"),
+        ("AMBIGUOUS_FIELD", "id: 'ID' and 'id' are the same when case is ignored", "exclude_keys", "case_insensitive"),
+        (
+            "AMBIGUOUS_FIELD",
+            "the field cannot become a column: its name has half a surrogate pair",
+            "include_keys",
+            "case_",
+        ),
+        ("NO_SUCH_TABLE", "the table a.b does not exist and auto_create is off", "auto_create: true", "drop"),
+        ("NO_SUCH_TABLE", "the table a.b cannot be created: no permission", "create the table", "auto_create"),
+    ],
+)
+def test_a_hint_helps_against_its_reason(code: str, reason: str, helps: str, not_said: str) -> None:
+    assert helps in reject_hint(code, reason)
+    assert not_said not in reject_hint(code, reason)
+
+
+def test_a_null_that_no_type_would_take_has_no_hint_of_types(stream: io.StringIO) -> None:
+    Notices("p").log(nulled(1, "half a surrogate pair is not valid text"))
+    assert lines(stream)[0].endswith("valid text. To keep such events as dead letters: on_type_mismatch: dlq")

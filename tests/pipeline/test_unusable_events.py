@@ -14,7 +14,10 @@ import pytest
 
 from lake import Lake
 
-HINT = "this looks like a value with a schema id: set serde_format to avro, protobuf or json_schema"
+HINT = (
+    "this looks like a value with a schema id, which only topics of Kafka may have: their serde_format is then avro, "
+)
+HINT += "protobuf or json_schema, or debezium with `schema`"
 
 
 def _parquet() -> bytes:

@@ -4,14 +4,17 @@ from dataclasses import replace
 
 import pyarrow as pa
 import pytest
+from pyiceberg.partitioning import PartitionField, PartitionSpec
+from pyiceberg.transforms import IdentityTransform
 
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.infer import infer
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
+from calve.reduce.key import identified
 from calve.route.route import SinkRoute
 from calve.sinks.iceberg.draft import DraftRules
-from calve.sinks.iceberg.inferred import fitted
+from calve.sinks.iceberg.inferred import fitted, unclear_columns
 from calve.sinks.iceberg.job import TableJob
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.definition import schema_from_columns
@@ -65,3 +68,33 @@ def test_only_columns_that_no_setting_declares_take_no_offset():
     inferred = replace(table, properties={"calve.columns": "inferred"})
     assert job.options(inferred).local_times == {"free", "open"}
     assert job.options(table).local_times == frozenset()
+
+
+MIXED = ['{"k": 1, "v": 1, "a b": 1, "at": 1}', '{"k": "x", "v": "x", "a b": {}, "at": "x"}']
+
+
+def unclear(events, **options):
+    settings = IcebergSettings(table_identifier="a.b", auto_create=True, **options)
+    inferred = infer(pa.table({"event": [event.encode() for event in events]}))
+    schema = identified(fitted(inferred.to_schema(), settings, ColumnTypes({})), settings.identifier_columns)
+    spec = PartitionSpec(*[PartitionField(schema.find_field(name).field_id, 1000, IdentityTransform(), name)
+                           for name in ("v",) if options.get("partition_by")])  # fmt: skip
+    table = replace(table_of(schema), spec_json=spec.model_dump_json())
+    return list(unclear_columns(table, inferred, ColumnTypes({})))
+
+
+def test_a_hint_for_a_key_or_a_partition_names_a_type_that_can_be_there():
+    assert "column_types: {k: double} sets" in unclear(MIXED)[0]
+    assert "column_types: {k: long} sets" in unclear(MIXED, identifier_columns=["k"])[0]
+    assert (
+        "column_types: {v: long} sets" in unclear([text.replace('"k"', '"v"') for text in MIXED], partition_by=["v"])[0]
+    )
+
+
+def test_a_hint_can_be_copied_whatever_the_name_is():
+    assert 'column_types: {"a b": double}' in unclear([text.replace('"k"', '"a b"') for text in MIXED])[0]
+
+
+def test_a_column_that_became_a_time_for_its_partition_is_not_called_a_string():
+    [line] = unclear(MIXED, partition_by=["day(at)"])
+    assert ": k, v and a b. " in line or ": k, v, a b. " in line

@@ -104,7 +104,7 @@ def _text(found: Trial) -> Iterator[str]:
 def _event(event: EventFate, several: bool) -> Iterator[str]:
     from calve.event.reject import Code  # brings Arrow
 
-    line = f"line {event.line}" if event.line else "end of file"
+    line = f"line {event.line}" if event.line else f"event {event.number}"
     for number, done in enumerate(event.processed):
         if not number:
             yield from (f"{line}: {text}" for text in done.before)
@@ -159,3 +159,5 @@ def _summary(found: Trial) -> str:
 def _notes(found: Trial) -> Iterator[str]:
     for what, names in found.missing_metadata.items():
         yield f"Note: {what} uses metadata that sample events lack: {', '.join(names)}"
+    if found.has_unused_schema:
+        yield "Note: the sample is JSON, so the schema of the topics is not used: types are those of its values"

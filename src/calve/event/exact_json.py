@@ -93,7 +93,11 @@ def _parsed(text: str, reads: Any) -> Any:
 
 
 _MAGIC = (
-    (b"\0", "this looks like a value with a schema id: set serde_format to avro, protobuf or json_schema"),
+    (
+        b"\0",
+        "this looks like a value with a schema id, which only topics of Kafka may have: their serde_format is then "
+        "avro, protobuf or json_schema, or debezium with `schema`",
+    ),
     (b"\x1f\x8b", "this looks like gzip"),
     (b"\x28\xb5\x2f\xfd", "this looks like zstd"),
     (b"Obj\x01", "this looks like an Avro file"),

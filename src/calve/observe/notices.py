@@ -15,26 +15,37 @@ from calve.observe.batch_counts import BatchCounts
 from calve.observe.humanize import harmless, many
 from calve.observe.log import Log
 
-__all__ = ["IGNORED_HINT", "NULLED_HINT", "Notices"]
+__all__ = ["IGNORED_HINT", "NULLED_HINT", "Notices", "reject_hint"]
 
+_KEPT = "To keep such events as dead letters: on_type_mismatch: dlq"
 NULLED_HINT = (
-    "To keep such events as dead letters: on_type_mismatch: dlq; to keep the values: widen the column, "
-    "or set its type with column_types when the table is created"
+    f"{_KEPT}; to keep the values: widen the column, or set its type with column_types when the table is created"
 )
 IGNORED_HINT = (
     "To add columns for fields: schema_evolution: true; to omit fields without this notice: exclude_keys or "
     "include_keys; for a repeated key the last value is written; a double of a time is rounded to its column's digits"
 )
+_AS_NULL = "set on_type_mismatch: null if the column is optional"
 REJECT_HINTS = {
     "NOT_COERCIBLE": "To write them: change the column's type (ALTER TABLE; column_types for a new table) "
-    "and calve dlq replay, or set on_type_mismatch: null",
-    "AMBIGUOUS_FIELD": "To write them: set case_insensitive: true, or omit the field with exclude_keys, and "
+    f"and calve dlq replay, or {_AS_NULL}",
+    "AMBIGUOUS_FIELD": "To write them: omit the field with exclude_keys, or name the others with include_keys, and "
     "calve dlq replay",
     "TOO_MANY_COLUMNS": "To write them: omit fields with exclude_keys or include_keys, and calve dlq replay",
-    "NO_SUCH_TABLE": "To write them: create the table or set auto_create: true, and calve dlq replay",
+    "NO_SUCH_TABLE": "To write them: create the table, and calve dlq replay",
     "REQUIRED_MISSING": "To write them: make the column optional (ALTER TABLE), and calve dlq replay",
 }
 """Hints by code."""
+_OF_ANY_TYPE = (
+    "half a surrogate pair is not valid text",
+    "a required field is missing or null",
+    "a required element is null",
+    "a required value is null",
+    "two keys are the same value",
+    "nested too deeply for a variant",
+    "bytes are too many for a variant",
+)
+"""How reasons end where another type of the column would not help."""
 MOST_LINES = 20
 """Maximum number of lines for one batch: a stream of random table names must not fill the log."""
 _GROWTH = 10
@@ -72,18 +83,19 @@ class Notices:
         for table, codes in counts.rejects.items():
             for code, count in codes.items():
                 if total := self._total(("rejected", table, code), count):
-                    example = _example(counts.examples, table, code)
-                    text = f"{table or 'no table'}: {many(total, 'event')} rejected with {code}{example}"
-                    hint = ". ".join(filter(None, (self._show, REJECT_HINTS.get(code))))
+                    reason = _reason(counts.examples, table, code)
+                    text = f"{table or 'no table'}: {many(total, 'event')} rejected with {code}{_example(reason)}"
+                    hint = ". ".join(filter(None, (self._show, reject_hint(code, reason))))
                     yield text, {"table": table, "code": code, "count": total, "hint": hint}
 
     def _nulled(self, counts: BatchCounts) -> Iterator[_Line]:
         for table, columns in counts.nulled.items():
             for column, count in columns.items():
                 if total := self._total(("nulled", table, column), count):
-                    example = _example(counts.reasons, table, column)
-                    text = f"{table}: {many(total, 'value')} of {column} became NULL{example}"
-                    yield text, {"table": table, "column": column, "count": total, "hint": NULLED_HINT}
+                    reason = _reason(counts.reasons, table, column)
+                    text = f"{table}: {many(total, 'value')} of {column} became NULL{_example(reason)}"
+                    hint = _KEPT if _is_of_any_type(reason) else NULLED_HINT
+                    yield text, {"table": table, "column": column, "count": total, "hint": hint}
 
     def _ignored(self, counts: BatchCounts) -> Iterator[_Line]:
         for table, fields in counts.ignored.items():
@@ -102,6 +114,23 @@ class Notices:
         return total
 
 
-def _example(reasons: dict[str, dict[str, str]], table: str, name: str) -> str:
-    reason = reasons.get(table, {}).get(name)
+def reject_hint(code: str, reason: str) -> str:
+    """Return what helps to write events that are rejected with a code, an example of which has a reason."""
+    if code == "NOT_COERCIBLE" and _is_of_any_type(reason):
+        return f"To write them: {_AS_NULL}, and calve dlq replay"
+    if code == "NO_SUCH_TABLE" and reason.endswith("auto_create is off"):
+        return "To write them: create the table or set auto_create: true, and calve dlq replay"
+    return REJECT_HINTS.get(code, "")
+
+
+def _is_of_any_type(reason: str) -> bool:
+    """Return whether no type of the column would take the value."""
+    return reason.endswith(_OF_ANY_TYPE)
+
+
+def _reason(reasons: dict[str, dict[str, str]], table: str, name: str) -> str:
+    return reasons.get(table, {}).get(name, "")
+
+
+def _example(reason: str) -> str:
     return f", for example: {reason}" if reason else ""

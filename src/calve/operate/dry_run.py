@@ -87,13 +87,15 @@ class EventFate:
     """The result for one event; without tables and rejects, no route selects it.
 
     Attributes:
-        line: Its line in the file, from 1; None if it is unknown.
+        number: Its place among the samples, from 1.
+        line: Its line in the file, from 1; None if that is unknown, or the file has no lines.
         tables: The tables that would get it as a row, each with its sink.
         rejects: Why other tables would reject it.
         processed: The processors that change it, in order.
         dropped: How many events a processor would drop: itself, or some of those into which it was split.
     """
 
+    number: int
     line: int | None
     tables: list[Destination] = field(default_factory=list)
     rejects: list[Reject] = field(default_factory=list)
@@ -134,11 +136,13 @@ class Trial:
         events: In their order.
         tables: The tables that would get rows or be created, in the order of their first event.
         missing_metadata: By route, `table_identifier` or `operation`: the metadata that it needs and the samples lack.
+        has_unused_schema: Whether the source's topics have a schema that the samples, plain JSON, were not read with.
     """
 
     events: list[EventFate]
     tables: list[TableFate]
     missing_metadata: dict[str, list[str]]
+    has_unused_schema: bool = False
 
 
 def attempt(
@@ -217,7 +221,7 @@ class _Rehearsed:
         self._tables: dict[tuple[str, str], TableFate] = {}
 
     def run(self, events: pa.Table, metadata: Mapping[str, int | str], is_encoded: bool) -> Trial:
-        fates = self._events = [EventFate(line) for line in events["file_row"].to_pylist()]
+        fates = self._events = [EventFate(*place) for place in enumerate(events["file_row"].to_pylist(), 1)]
         self._wiring.open_tables()
         for key, catalog in self._catalogs.made.items():
             for name in catalog.created:
@@ -233,7 +237,7 @@ class _Rehearsed:
         for (key, name), table in self._tables.items():
             if key in self._catalogs.made:
                 _explain(self._catalogs.made[key], name, table)
-        return Trial(fates, list(self._tables.values()), missing)
+        return Trial(fates, list(self._tables.values()), missing, job.serde is not None and not is_encoded)
 
     def _decoded(self, job: Job, events: pa.Table) -> pa.Table:
         """Return the texts of values with a schema, and their declarations; the events become those that are left."""

@@ -241,6 +241,7 @@ def sample_of(settings: PipelineSettings, name: str) -> tuple[pa.Table, bool]:
     """
     from calve.sources.file.sample import (  # brings the codecs
         SAMPLE_BYTES,
+        is_text,
         read_bytes,
         sample_lines,
         sample_values,
@@ -252,7 +253,9 @@ def sample_of(settings: PipelineSettings, name: str) -> tuple[pa.Table, bool]:
     if serde and len(data) <= SAMPLE_BYTES and (values := values_of(data, has_ids)):
         return sample_values(values), True
     files = source.format if isinstance(source, S3SourceSettings) else source
-    return sample_lines(data, shown_name(name), files if isinstance(files, FileSettings) else None), False
+    lines = sample_lines(data, shown_name(name), files if isinstance(files, FileSettings) else None)
+    are_values = serde is not None and serde.format == "json_schema" and not has_ids and is_text(data)
+    return lines, are_values
 
 
 def emits_changes(settings: PipelineSettings) -> bool:

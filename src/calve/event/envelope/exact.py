@@ -111,7 +111,7 @@ def _changes(
 def _no_row(operation: str, shape: Shape, value: Any) -> str:
     """Return why an envelope has no row."""
     if type(value) is str and shape.wrapped:
-        how = "set ExtractNewDocumentState in the connector, and serde_format: json"
+        how = "set ExtractNewDocumentState in the connector, and read JSON (a topic: serde_format, files: codec)"
         return f"the {operation} has a text at {shape.after}, as Debezium for MongoDB writes it, not a row: {how}"
     return f"the {operation} has no row at {shape.after}" + ("" if value is None else ", but another value")
 

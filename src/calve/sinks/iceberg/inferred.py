@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
@@ -22,8 +23,10 @@ from calve.columns.declared_types import ColumnTypes
 from calve.columns.evolve import unclear
 from calve.columns.infer import Inferred
 from calve.columns.node import Kind
+from calve.event.column_names import PLAIN
 from calve.observe.humanize import listed
 from calve.table.definition import partition_spec_fields
+from calve.table.loaded import Table
 
 __all__ = ["NewTables", "absent_partitions", "fitted", "unclear_columns"]
 
@@ -31,23 +34,42 @@ _TIMES = ("year", "month", "day", "hour")
 _NO_KEYS = (FloatType, DoubleType)
 
 _WHY_TEXT = {
-    Kind.DIGITS: ("as a double or long does not keep all digits of the numbers", '"decimal(38,9)"'),
-    Kind.MIXED: ("as their values are of several types", "double"),
-    Kind.ZONES: ("as some of their date-times have an offset and some have none", "timestamptz"),
-    Kind.NANOS: ("as their date-times are finer than microseconds", "timestamptz_ns"),
+    Kind.DIGITS: ("as a double or long does not keep all digits of the numbers", '"decimal(38,9)"', ""),
+    Kind.MIXED: ("as their values are of several types", "double", "; values of other types do not fit it"),
+    Kind.ZONES: ("as some of their date-times have an offset and some have none", "timestamptz", ""),
+    Kind.NANOS: (
+        "as their date-times are finer than microseconds",
+        "timestamptz_ns",
+        " in a table of format version 3",
+    ),
 }
-"""Why a column is a string although its values are not plain texts, and a possible other type."""
+"""Why a column is a string although its values are not plain texts, a possible other type, and what it needs."""
+_MIXED_KEY = "long"
+"""The possible other type of such a column in the key or a partition: a double cannot be there."""
 
 
-def unclear_columns(table: str, inferred: Inferred, types: ColumnTypes) -> Iterator[str]:
+def unclear_columns(table: Table, inferred: Inferred, types: ColumnTypes) -> Iterator[str]:
     """Yield sentences about new columns that are strings although their values are not plain texts, with a hint."""
-    found: dict[Kind, list[str]] = {}
+    strings: dict[Kind, list[str]] = {}
     for column, kind in unclear(inferred.root, types):
-        found.setdefault(kind, []).append(column)
-    for kind, columns in found.items():
-        why, better = _WHY_TEXT[kind]
-        hint = f"column_types: {{{columns[0]}: {better}}} sets the type of a new column"
-        yield f"these columns of the table {table} are strings, {why}: {listed(columns, 5)}. {hint}"
+        if isinstance(_type_of(table.schema, column), StringType):
+            strings.setdefault(kind, []).append(column)
+    keys = {table.schema.find_column_name(number) for number in _key_ids(table)}
+    for kind, columns in strings.items():
+        why, better, needs = _WHY_TEXT[kind]
+        better = _MIXED_KEY if kind is Kind.MIXED and columns[0] in keys else better
+        column = columns[0] if PLAIN(columns[0]) else json.dumps(columns[0], ensure_ascii=False)
+        hint = f"column_types: {{{column}: {better}}} sets the type of a new column{needs}"
+        yield f"these columns of the table {table.identifier} are strings, {why}: {listed(columns, 5)}. {hint}"
+
+
+def _type_of(schema: Schema, column: str) -> IcebergType | None:
+    return schema.find_type(column) if column in schema.column_names else None
+
+
+def _key_ids(table: Table) -> set[int]:
+    """Return the fields of the key and of the partitions."""
+    return {*table.schema.identifier_field_ids, *(field.source_id for field in table.spec.fields)}
 
 
 class NewTables(Protocol):

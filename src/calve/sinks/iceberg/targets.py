@@ -310,7 +310,7 @@ class SinkTargets:
         chosen = fitted(schema, self.settings, self.rules.types)
         marks = {} if inferred.is_declared and chosen == schema else INFERRED
         table = self._create(name, chosen, self.settings.partition_by, marks)
-        for line in unclear_columns(name, inferred, self.rules.types):
+        for line in unclear_columns(table, inferred, self.rules.types):
             self._info(line)
         for column in absent_partitions(schema, self.settings):
             kind = chosen.find_type(column)
@@ -355,7 +355,7 @@ class SinkTargets:
         if evolution.add:
             names = listed([".".join((*each.path, each.name)) for each in evolution.add], 5)
             self._info(f"added to the table {table.identifier}: {names}")
-            for line in unclear_columns(table.identifier, inferred, self.rules.types):
+            for line in unclear_columns(changed, inferred, self.rules.types):
                 self._info(line)
         for name, kind in evolution.widen:
             self._info(f"the column {name} of the table {table.identifier} is now of type {kind}")

@@ -79,8 +79,7 @@ def codec_of(path: str, settings: FileSettings) -> CodecSettings | None:
 
 def divisible(codec: CodecSettings, compression: str) -> bool:
     """Return whether several tasks may read a file: lines, events or row groups can be found from any position."""
-    is_divided = codec.name not in ("json", "csv", "avro", "orc")
-    return codec.parquet is not None or (compression == "none" and is_divided)
+    return codec.parquet is not None or (compression == "none" and codec.has_lines)
 
 
 def ranges(size_bytes: int, part_bytes: int) -> list[tuple[int, int]]:

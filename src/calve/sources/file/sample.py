@@ -16,7 +16,7 @@ from calve.sources.file.codec import Part, codec_of, read_part
 from calve.sources.file.rows import SCHEMA
 from calve.sources.file.settings import AvroCodec, CodecSettings, FileSettings, NdjsonCodec, OrcCodec, ParquetCodec
 
-__all__ = ["SAMPLE_BYTES", "read_bytes", "read_sample", "sample_lines", "sample_values", "shown_name"]
+__all__ = ["SAMPLE_BYTES", "is_text", "read_bytes", "read_sample", "sample_lines", "sample_values", "shown_name"]
 
 SAMPLE_BYTES = 64 << 20
 """A sample is looked at in one piece: more is refused."""
@@ -58,19 +58,32 @@ def sample_lines(data: bytes, shown: str, settings: FileSettings | None = None) 
     if len(data) > SAMPLE_BYTES:
         raise _error(f"{shown} has more than {SAMPLE_BYTES >> 20} MiB", shown, "Use a part of it, e.g. with `head`")
     codec = codec_of(shown, settings) if settings else None
-    settings = replace(settings or FileSettings(path=""), codec=codec or _by_content(data, shown))
+    codec = codec or _by_content(data, shown)
+    settings = replace(settings or FileSettings(path=""), codec=codec)
     batches = list(read_part(pa.BufferReader(data), Part(shown, 0, len(data), len(data), 0), settings))
     events = pa.Table.from_batches(batches, None if batches else SCHEMA)
     events = with_text(events)
     if MALFORMED not in events.column_names:  # rows of Parquet
         events = events.append_column(MALFORMED, pa.nulls(len(events), pa.string()))
+    if not codec.has_lines:
+        events = events.drop_columns(["file_row"]).append_column(SCHEMA.field("file_row"), _unknown(len(events)))
     return events.select([name for name in SCHEMA.names if name in events.column_names])
 
 
 def sample_values(values: Sequence[bytes | None]) -> pa.Table:
-    """Return the table of binary values, with their numbers."""
+    """Return the table of binary values."""
     columns = {EVENT: pa.array(values, pa.binary()), MALFORMED: pa.nulls(len(values), pa.string())}
-    return pa.table({**columns, "file_row": pa.array(range(1, len(values) + 1), pa.int64())})
+    return pa.table({**columns, "file_row": _unknown(len(values))})
+
+
+def is_text(data: bytes) -> bool:
+    """Return whether a sample is not of a binary format that is known by its first bytes."""
+    return not data.startswith(tuple(_BY_CONTENT))
+
+
+def _unknown(count: int) -> pa.Array:
+    """Return the lines of events that are not lines."""
+    return pa.nulls(count, pa.int64())
 
 
 def _by_content(data: bytes, shown: str) -> CodecSettings:

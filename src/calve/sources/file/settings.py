@@ -29,6 +29,7 @@ __all__ = [
     "line_beginning",
 ]
 
+_WITHOUT_LINES = ("json", "csv", "parquet", "avro", "orc")
 _NOT_LINES = (".json", ".csv", ".tsv", ".parquet", ".avro", ".orc")
 
 
@@ -172,6 +173,11 @@ class CodecSettings:
         """The key that is set."""
         return next(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether the events of a file are lines, or begin with one."""
+        return self.name not in _WITHOUT_LINES
+
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse all but exactly one codec."""
         if sum(getattr(self, field.name) is not None for field in fields(self)) != 1:
@@ -263,7 +269,7 @@ class FileSettings:
                     "path",
                     f"`tail` reads lines; if {PurePath(pattern).name} has lines of JSON, set codec: {{ndjson: {{}}}}",
                 )
-        if self.tail and self.codec and self.codec.name in ("json", "csv", "parquet", "avro", "orc"):
+        if self.tail and self.codec and not self.codec.has_lines:
             yield "codec", f"`tail` reads lines, and {self.codec.name} has none; use newline, ndjson or multiline"
         if self.tail and self.compression in ("gzip", "zstd"):
             yield "compression", f"`tail` cannot follow {self.compression} files; read them without `tail`"

@@ -21,7 +21,7 @@ from .conftest import Shell
 def _all_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that has everything, whatever this one has."""
     monkeypatch.setenv("CALVE_CACHE", str(tmp_path / "cache"))
-    (cache_folder() / "jars").mkdir(parents=True)
+    (cache_folder() / "jars").mkdir()
     monkeypatch.setattr(java, "find", lambda: java.Java(Path("/jdk/bin/java"), 17, Path("/jdk")))
     monkeypatch.setattr(checks, "_memory_bytes", lambda: 8 << 30)
     monkeypatch.setattr(jars, "resolve", fetched)
@@ -40,6 +40,13 @@ def test_a_good_machine_is_well(shell: Shell) -> None:
     assert "All checks passed." in result.stdout
     assert "ok    java     17 at /jdk/bin/java" in result.stdout
     assert "BAD" not in result.stdout
+
+
+def test_a_cache_that_cannot_be_made_is_named_with_its_variable(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALVE_CACHE", "/dev/null/cache")
+    result = shell("doctor")
+    assert result.exit_code == 1
+    assert "Set the variable CALVE_CACHE" in result.stdout
 
 
 def test_the_compiled_core_is_told_with_its_version_and_place(shell: Shell) -> None:

@@ -57,7 +57,7 @@ def said(process: subprocess.Popen[str]) -> str:
 
 
 def test_the_first_signal_drains_and_ends_well(tmp_path: Path) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with running("begun", tmp_path) as process:
             process.send_signal(number)
             assert "stopping: committing what was read" in said(process)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import os
 from pathlib import Path
 
@@ -19,6 +20,18 @@ def test_added_jars_are_the_end_of_the_class_path_whose_beginning_the_archive_ha
         == "hadoop/*:/aws.jar"
     )
     assert JvmPlan("local", {}, [], []).environment(Path("/own"))["SPARK_DIST_CLASSPATH"] == "hadoop/*"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "variables"), [("ANSI_X3.4-1968", {"LC_ALL": "C.UTF-8"}), ("UTF-8", {}), ("utf8", {})]
+)
+def test_java_opens_files_of_any_name_whatever_the_locale(
+    monkeypatch: pytest.MonkeyPatch, encoding: str, variables: dict[str, str]
+) -> None:
+    monkeypatch.delenv("LC_ALL", raising=False)
+    monkeypatch.setattr(locale, "getencoding", lambda: encoding)
+    environment = JvmPlan("local", {}, [], []).environment(Path("/own"))
+    assert {name: value for name, value in environment.items() if name == "LC_ALL"} == variables
 
 
 def test_a_users_settings_win_and_his_jars_are_added() -> None:

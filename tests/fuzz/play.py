@@ -84,7 +84,7 @@ def play(stage: Stage, folder: Path, setup: Setup, batches: Batches) -> Played:
 
 def _fault(said: str) -> str:
     """Return the line of the log that says what failed, without its time."""
-    return next((line for line in said.splitlines() if "rror" in line or _BUGS.search(line)), "")[9:]
+    return next((line for line in said.splitlines() if "rror" in line or _BUGS.search(line)), "")[21:]
 
 
 def _checked(stage: Stage, job: Calve, setup: Setup, accepted: list[list[Event]]) -> Verdict:

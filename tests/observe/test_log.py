@@ -28,7 +28,7 @@ def failure() -> SinkUnavailableError:
 def test_people_see_time_pipeline_and_message() -> None:
     stream = said()
     Log("orders").info("committed 3 rows", rows=3)
-    assert re.fullmatch(r"\d\d:\d\d:\d\d orders committed 3 rows\n", stream.getvalue())
+    assert re.fullmatch(r"20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ orders committed 3 rows\n", stream.getvalue())
 
 
 def test_an_error_is_one_line_with_the_way_out_and_a_traceback_only_for_debugging() -> None:

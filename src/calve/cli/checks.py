@@ -7,6 +7,7 @@ import platform
 import shutil
 import socket
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import metadata
@@ -97,7 +98,15 @@ def _java() -> Check:
 
 
 def _jars(needs_s3: bool) -> Iterator[Check]:
-    folder = cache_folder() / "jars"
+    try:
+        cache = cache_folder()
+    except EngineError as error:
+        yield Check("cache", "wrong", error.message, error.hint)
+        return
+    if cache.parent == Path(tempfile.gettempdir()):
+        mend = "Set CALVE_CACHE to a folder that stays, or what is in it is downloaded again"
+        yield Check("cache", "note", f"is {cache}, as the home cannot be written", mend)
+    folder = cache / "jars"
     for coordinate in jars.needed(needs_s3):
         _, artifact, version = coordinate.split(":")
         if any(folder.glob(f"*{artifact}-{version}.jar")):

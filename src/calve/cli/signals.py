@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: the first one stops the pipelines gracefully, the next ones say how to force the end."""
+"""Signals that ask for the end: the first one stops the pipelines gracefully, the next ones say how to force it."""
 
 from __future__ import annotations
 
@@ -62,16 +62,17 @@ def run_until_asked(work: Callable[[], int], watch: Watch, abandon: Callable[[],
 
 @contextmanager
 def sigterm_exits() -> Iterator[None]:
-    """Let SIGTERM raise `SystemExit` in the block, as Ctrl-C raises `KeyboardInterrupt`: what has begun is ended."""
+    """Let SIGTERM and SIGHUP raise `SystemExit` in the block, as Ctrl-C raises `KeyboardInterrupt`."""
 
     def leave(number: int, frame: object) -> NoReturn:
         raise SystemExit(STARTUP_STOPPED + number)
 
-    before = signal.signal(signal.SIGTERM, leave)
+    before = {number: signal.signal(number, leave) for number in _numbers() if number != signal.SIGINT}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _next(happened: SimpleQueue[int]) -> int:
@@ -100,10 +101,15 @@ def _leave(code: int) -> NoReturn:
     os._exit(code)
 
 
+def _numbers() -> list[signal.Signals]:
+    """Return the signals that ask for the end; `nohup` lets SIGHUP be ignored, and it stays so."""
+    is_ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([] if is_ignored else [signal.SIGHUP])]
+
+
 @contextmanager
 def _signals_to(happened: SimpleQueue[int]) -> Iterator[None]:
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = {number: signal.signal(number, lambda got, frame: happened.put(got)) for number in numbers}
+    before = {number: signal.signal(number, lambda got, frame: happened.put(got)) for number in _numbers()}
     try:
         yield
     finally:

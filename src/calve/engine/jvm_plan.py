@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import locale
 import os
 import shlex
 import sys
@@ -97,6 +98,7 @@ class JvmPlan:
             _LOCAL_DIRS: chosen or str(folder),
             **self.python,
             **on_loopback,
+            **_utf8(),
         }
 
     @property
@@ -113,6 +115,11 @@ class JvmPlan:
     def _last(self) -> str:
         """The end of the class path."""
         return os.pathsep.join(filter(None, [os.environ.get("SPARK_DIST_CLASSPATH"), *map(str, self.added)]))
+
+
+def _utf8() -> dict[str, str]:
+    """Return the locale in which Java can open files with any name; none where the user's already is UTF-8."""
+    return {} if locale.getencoding().lower().replace("-", "") == "utf8" else {"LC_ALL": "C.UTF-8"}
 
 
 def merged(ours: dict[str, str], theirs: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The log: `HH:MM:SS pipeline message` for people, one JSON object per line for machines.
+"""The log: `2026-01-31T09:15:02Z pipeline message` for people, one JSON object per line for machines.
 
 A message has names, counts and reasons, never a secret, and no value of a row except a shortened one in a reason. The
 keys of a JSON line are constant: `time`, `level`, `pipeline`, `message`, and the fields that the caller names.
@@ -61,7 +61,7 @@ class Log:
 
 
 class HumanFormatter(logging.Formatter):
-    """`09:15:02 orders message. Hint`, local time."""
+    """`2026-01-31T09:15:02Z orders message. Hint`."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one record as a line."""
@@ -69,7 +69,7 @@ class HumanFormatter(logging.Formatter):
         pipeline = getattr(record, "calve_pipeline", "")
         word = {logging.WARNING: "warning: ", logging.ERROR: "error: "}.get(record.levelno, "")
         hint = f". {fields['hint']}" if fields.get("hint") else ""
-        clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        clock = datetime.fromtimestamp(record.created, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         cause = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
         message = without_credentials(f"{record.getMessage()}{hint}{cause}")
         return " ".join(part for part in (clock, pipeline, f"{word}{message}") if part)

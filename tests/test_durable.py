@@ -54,7 +54,7 @@ def test_a_disk_that_takes_nothing_is_told_by_its_own_words(
     def refuse(*_: object, **__: object) -> None:
         raise OSError(number, os.strerror(number))
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(durable, "private", refuse)
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(WriteError, match=f"record cannot be written: {os.strerror(number)}. {hint}") as raised:
         durable.publish(tmp_path / "record", {})

@@ -17,6 +17,7 @@ import msgspec
 
 from calve import structs
 from calve.errors import CalveError, InvariantError, SetupError, WriteError
+from calve.private_files import make_private, private
 
 __all__ = [
     "is_lasting",
@@ -52,10 +53,17 @@ _LASTING = frozenset(
 """Why a path cannot be written and will not be later either: unlike a full disk, somebody must change something."""
 
 
-def make_folder(folder: Path) -> None:
-    """Create a folder and those above it; durable on return."""
+def make_folder(folder: Path, is_private: bool = True) -> None:
+    """Create a folder and those above it; durable on return.
+
+    Args:
+        folder: The folder.
+        is_private: Whether they are for this user only (`private_files`), else as the process creates folders.
+    """
     missing = [path for path in (folder, *folder.parents) if not path.exists()]
     try:
+        if is_private:
+            make_private(folder)
         folder.mkdir(parents=True, exist_ok=True)
         for path in missing:
             sync(path.parent)
@@ -122,10 +130,10 @@ def _json(value: Any) -> bytes:
 
 
 def _write(file: Path, content: bytes, put: Callable[[Path, Path], bool]) -> bool:
-    """Write beside the file, force to disk, then let it appear under its name."""
+    """Write beside the file, for this user only, force to disk, then let it appear under its name."""
     unpublished = file.with_name(f".{file.name}.{os.getpid()}")
     try:
-        with unpublished.open("wb") as handle:
+        with open(unpublished, "wb", opener=private) as handle:
             handle.write(content)
             handle.flush()
             os.fsync(handle.fileno())

@@ -8,7 +8,9 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from http.cookiejar import CookieJar
 from pathlib import Path
+from urllib.parse import urljoin, urlsplit
 
 import pytest
 
@@ -42,7 +44,7 @@ def test_what_would_be_unsafe_is_refused_with_the_fix(shell: Shell, arguments: t
 
 def test_a_port_in_use_is_named_with_the_option_that_changes_it(shell: Shell) -> None:
     with subprocess.Popen(_command(shell.folder, "--port", "0"), stderr=subprocess.PIPE, text=True) as other:
-        port = _url(other).rstrip("/").rpartition(":")[2]
+        port = str(urlsplit(_url(other)).port)
         result = shell("dashboard", "--port", port)
         other.terminate()
     assert result.exit_code == 2
@@ -66,6 +68,22 @@ def test_it_serves_until_it_is_asked_to_end(tmp_path: Path) -> None:
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE_SECONDS) == 0
     assert not (tmp_path / "calve-state").exists()
+
+
+def test_without_a_password_the_first_address_has_a_token_that_other_users_of_the_machine_lack(tmp_path: Path) -> None:
+    with subprocess.Popen(_command(tmp_path, "--port", "0"), stderr=subprocess.PIPE, text=True) as process:
+        url = _url(process)
+        for path in ("/", "/pipelines/orders/rejects", "/open/", "/open/x", "/login"):
+            with pytest.raises(urllib.error.HTTPError) as refused:
+                urllib.request.urlopen(urljoin(url, path))
+            assert refused.value.code == 401
+            refused.value.close()
+        browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+        for address in (url, urljoin(url, "/"), url):
+            with browser.open(address) as answer:
+                assert answer.status == 200
+                assert answer.url == urljoin(url, "/"), "the token does not stay in the address"
+        process.terminate()
 
 
 def test_the_dashboard_of_a_run_ends_with_it_however_it_ends(tmp_path: Path) -> None:

@@ -144,6 +144,9 @@ def test_no_secret_comes_out_of_pipelines_that_work_fail_or_are_refused(tmp_path
     said["processes"] = b"\n".join(watch.seen)
     for name in ("works", "rest", "search", "postgres", "certificate"):
         assert f" {name} ".encode() in said["log"] or f'"{name}"'.encode() in said["log"], name
+    folders = [job.folder / name for name in ("calve-state", "letters")]
+    events = [path for folder in folders for path in (folder, *folder.rglob("*"))]
+    assert [path for path in events if path.stat().st_mode & 0o077] == [], "only this user reads events"
     assert any(b"no number" in text for path, text in said.items() if "letters" in path), "a dead letter"
     shown = {place: sorted(set(FOUND.findall(text))) for place, text in said.items() if FOUND.search(text)}
     assert shown == {}

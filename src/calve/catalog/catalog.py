@@ -80,7 +80,7 @@ class Catalog:
         self.name = settings.pop("name", "iceberg")
         self.properties = _PATIENCE | settings if settings.get("type", "").lower() == "rest" else settings
         if settings.get("uri", "").startswith("jdbc:sqlite:"):
-            make_folder(Path(settings["uri"].removeprefix("jdbc:sqlite:")).absolute().parent)
+            make_folder(Path(settings["uri"].removeprefix("jdbc:sqlite:")).absolute().parent, is_private=False)
         with java_errors("open the catalog", self.name):
             self._jvm: Any = spark.jvm
             self._iceberg: Any = self._jvm.org.apache.iceberg

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import sys
 import threading
@@ -58,7 +59,8 @@ def dashboard(
     are kept in the state folder, in _dashboard/. `calve run --dashboard` starts it together with a run.
 
     Without --actions nothing can be changed. With it, and a password, the pages can pause and resume pipelines, replay
-    dead letters and maintain tables, by the commands of the same names.
+    dead letters and maintain tables, by the commands of the same names. Without a password the log has the address to
+    open; it contains a token, because other users of the machine can reach the port.
 
     Examples:
       calve dashboard
@@ -78,7 +80,8 @@ def dashboard(
     if not password and actions:
         raise _refused("--actions needs a password")
     acts = Actions(state, actions) if actions else None
-    app = App(state, History(history_file(state)), Access(password, host, names), acts)
+    access = Access(password, host, names, "" if password else secrets.token_urlsafe(32))
+    app = App(state, History(history_file(state)), access, acts)
     with Dashboard(app, port) as served:
         Log().info(f"dashboard: {served.url}")
         _wait(with_parent)

@@ -16,9 +16,10 @@ from urllib.parse import urlsplit
 
 from calve.host_names import host_name, is_loopback
 
-__all__ = ["COOKIE", "VARIABLE", "Access", "Session", "is_loopback"]
+__all__ = ["COOKIE", "FIRST", "VARIABLE", "Access", "Session", "is_loopback"]
 
 COOKIE = "calve_session"
+FIRST = "/open/"
 VARIABLE = "CALVE_DASHBOARD_PASSWORD"
 """The environment variable with the password."""
 _LASTS_SECONDS = 12 * 3600
@@ -47,15 +48,17 @@ class Access:
     """The rules for requests. Thread-safe.
 
     Attributes:
-        password: Empty: everybody may read, and nobody may act.
+        password: Empty: nobody may act.
         host: The address on which the server listens.
         names: Further names of this host.
+        ticket: What a browser needs in its first address if there is no password; empty: everybody may read.
         clock: Monotonic seconds.
     """
 
     password: str = ""
     host: str = "127.0.0.1"
     names: Iterable[str] = ()
+    ticket: str = field(default="", repr=False)
     clock: Callable[[], float] = time.monotonic
     _sessions: dict[str, Session] = field(default_factory=dict, init=False)
     _failures: deque[float] = field(default_factory=deque, init=False)
@@ -102,11 +105,29 @@ class Access:
         """Begin a session; None if the password is wrong, or after too many wrong ones."""
         if not self.password or self.must_wait():
             return None
-        is_right = hmac.compare_digest(password.encode(), self.password.encode())
-        with self._lock:
-            if not is_right:
+        if not hmac.compare_digest(password.encode(), self.password.encode()):
+            with self._lock:
                 self._failures.append(self.clock())
-                return None
+            return None
+        return self._begin()
+
+    def admit(self, path: str) -> Session | None:
+        """Begin a session by the first address; None if its ticket is wrong."""
+        is_right = bool(self.ticket) and hmac.compare_digest(path.encode(), self.first_path.encode())
+        return self._begin() if is_right else None
+
+    @property
+    def first_path(self) -> str:
+        """The path that a browser opens first."""
+        return f"{FIRST}{self.ticket}" if self.ticket else "/"
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody may read."""
+        return not (self.password or self.ticket)
+
+    def _begin(self) -> Session:
+        with self._lock:
             while len(self._sessions) >= _MOST_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
             made = Session(secrets.token_urlsafe(32), secrets.token_urlsafe(32), self.clock() + _LASTS_SECONDS)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import jinja2
 
-from calve.dashboard.access import COOKIE, Access, Session
+from calve.dashboard.access import COOKIE, FIRST, Access, Session
 from calve.dashboard.actions import Actions
 from calve.dashboard.chart import HEIGHT, WIDTH, charts
 from calve.dashboard.history import History
@@ -86,8 +86,9 @@ class App:
     def _get(self, request: Request, session: Session | None) -> Response:
         if request.method not in ("GET", "HEAD"):
             return self._page(session, "message.html", 405, title="Not possible", message="Only GET and POST are.")
-        if request.path == "/login" or (self.access.password and session is None):
-            return self._page(None, "login.html", 200 if request.path == "/login" else 401, wrong="")
+        is_first = request.path == "/login" or request.path.startswith(FIRST)
+        if is_first or (session is None and not self.access.is_open):
+            return self._admit(request)
         match request.path.strip("/").split("/"):
             case [""]:
                 return self._overview(session)
@@ -98,6 +99,15 @@ class App:
             case ["pipelines", name, "rejects"]:
                 return self._rejects(session, name, request)
         return self._missing(session)
+
+    def _admit(self, request: Request) -> Response:
+        """Begin a session by the first address, or ask for what it needs."""
+        if session := self.access.admit(request.path):
+            return redirect("/", _COOKIE.format(session.token))
+        if self.access.ticket:
+            hint = "Open the address that the dashboard has logged; it begins a session of 12 hours."
+            return self._page(None, "message.html", 401, title="Another address is needed", message=hint)
+        return self._page(None, "login.html", 200 if request.path == "/login" else 401, wrong="")
 
     def _post(self, request: Request, session: Session | None) -> Response:
         if not self.access.is_same_site(request.host, request.origin, request.fetch_site):

@@ -11,6 +11,7 @@ import msgspec
 from calve import durable, structs
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport
+from calve.private_files import make_private
 
 __all__ = ["SAMPLE_SECONDS", "SPAN_SECONDS", "History", "Sample"]
 
@@ -86,7 +87,7 @@ class History:
         with self._lock:
             data = msgspec.json.encode(self._samples)
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._file.parent)
             durable.replace_bytes(self._file, data)
             self._refused = False
         except Exception as error:  # the dashboard goes on without it

@@ -75,7 +75,7 @@ class Dashboard:
                 hint="Choose another port: --port 9602",
             ) from error
         name = f"[{host}]" if ":" in host else host
-        self.url = f"http://{name}:{self._server.server_port}/"
+        self.url = f"http://{name}:{self._server.server_port}{self._app.access.first_path}"
         self.sample()
         self._ticker = Ticker("calve-dashboard", SAMPLE_SECONDS, self.sample)
         self._thread = threading.Thread(target=self._server.serve_forever, name="dashboard", daemon=True)

@@ -22,6 +22,7 @@ from calve import structs
 from calve.durable import local_path, sync
 from calve.event.dead_letter import letters, line
 from calve.event.reject import cut
+from calve.private_files import make_private, private
 from calve.record.written import Rejects
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
@@ -136,8 +137,8 @@ class DeadLetters:
     def _write(self, path: str) -> None:
         local = local_path(path)
         if local is not None:
-            local.parent.mkdir(parents=True, exist_ok=True)
-            with local.open("wb") as file:
+            make_private(local.parent)
+            with open(local, "wb", opener=private) as file:
                 self._copy(file)
                 file.flush()
                 os.fsync(file.fileno())

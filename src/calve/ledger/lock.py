@@ -10,6 +10,7 @@ from pathlib import Path
 
 from calve import durable
 from calve.errors import OvertakenError
+from calve.private_files import private
 
 __all__ = ["DriverLock"]
 
@@ -24,7 +25,7 @@ class DriverLock:
 
     def __init__(self, file: Path) -> None:
         try:
-            self._handle = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)  # Python's handles are not inherited
+            self._handle = private(str(file), os.O_RDWR | os.O_CREAT)  # Python's handles are not inherited
         except OSError as error:
             raise durable.refused(file, error) from error
         try:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow.fs as pafs
 
 from calve.errors import SettingsError
+from calve.private_files import make_private, private
 from calve.store_files import files_of
 
 __all__ = ["Folder"]
@@ -100,13 +101,15 @@ class Folder:
             OSError: It cannot be written.
         """
         local = isinstance(self.files, pafs.LocalFileSystem)
-        if local:
-            self.files.create_dir(self.path, recursive=True)
-        unpublished = f"{self.path}/_{name}" if local else f"{self.path}/{name}"
-        with self.files.open_output_stream(unpublished, compression=None) as stream:
-            stream.write(data)
-        if local:
-            Path(unpublished).replace(Path(self.path) / name)
+        if not local:
+            with self.files.open_output_stream(f"{self.path}/{name}", compression=None) as stream:
+                stream.write(data)
+            return
+        unpublished = Path(self.path) / f"_{name}"
+        make_private(unpublished.parent)
+        with open(unpublished, "wb", opener=private) as file:
+            file.write(data)
+        unpublished.replace(Path(self.path) / name)
 
     def has(self, name: str) -> bool:
         """Return whether a file exists.

@@ -14,6 +14,7 @@ import msgspec
 from calve import durable, structs
 from calve.errors import InvariantError
 from calve.object_store import StateFolder, StoreFolder
+from calve.private_files import private
 from calve.sources.store_source_files import StoreFiles
 
 __all__ = ["FilesAt", "LocalFiles", "SourceFiles", "encoded", "files_in", "posted_as", "read_as", "read_json"]
@@ -117,7 +118,7 @@ class LocalFiles:
         """See `SourceFiles`."""
         path = self.folder / name
         try:
-            with path.open("ab") as file:
+            with open(path, "ab", opener=private) as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())

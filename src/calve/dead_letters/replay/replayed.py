@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 from calve.errors import WriteError
 from calve.object_store import StateFolder, StoreFolder
+from calve.private_files import create_private, make_private
 from calve.store_rows import StoreRows
 
 __all__ = ["LocalReplayed", "Replayed", "Span", "Spans", "StoreReplayed", "replayed_in"]
@@ -184,7 +185,8 @@ class LocalReplayed:
 
     def _write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_private(self._folder)
+            create_private(self._folder / _FILE)
             with closing(self._connect()) as database, database:
                 database.executemany(sql, rows)
         except (sqlite3.Error, OSError) as error:

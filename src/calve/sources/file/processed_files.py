@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from calve.errors import WriteError
 from calve.object_store import StateFolder, StoreFolder
+from calve.private_files import create_private, make_private
 from calve.sources.file.storage import Found
 from calve.store_rows import StoreRows
 
@@ -136,7 +137,8 @@ class LocalFinished:
 
     def _connect(self) -> sqlite3.Connection:
         if self._database is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_private(self._folder)
+            create_private(self._folder / "finished.db")
             self._database = sqlite3.connect(self._folder / "finished.db", check_same_thread=False, timeout=10)
             self._database.execute("PRAGMA synchronous = FULL")
             self._database.execute(_TABLE)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from calve.errors import InvariantError, SourceError
 from calve.object_store import StateFolder
+from calve.private_files import make_private
 from calve.sources.http.keys import KeyStore
 from calve.sources.http.reader import HttpReader
 from calve.sources.http.server import Server
@@ -49,7 +50,7 @@ class HttpSource:
         """
         try:
             if isinstance(self._folder, Path):
-                self._folder.mkdir(parents=True, exist_ok=True)
+                make_private(self._folder)
             self._keys.load()
             self._index.load(position)
             self._keys.add(key for each in self._index.segments for key in each.keys)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from calve.durable import sync
 from calve.errors import PositionLostError, SourceError
+from calve.private_files import private
 from calve.sources.log import record
 from calve.sources.log.record import SEGMENT_HEAD_BYTES, BadRecordError
 
@@ -118,7 +119,7 @@ def create(folder: Path, number: int, previous_end: int) -> int:
         OSError: It could not be made durable; it was removed again.
     """
     path = folder / name(number)
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    descriptor = private(str(path), os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC)
     try:
         os.write(descriptor, record.segment_head(previous_end))
         os.fsync(descriptor)

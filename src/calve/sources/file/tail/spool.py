@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from calve import durable
 from calve.object_store import StateFolder, StoreFolder
+from calve.private_files import private
 
 __all__ = ["Spool"]
 
@@ -104,7 +105,7 @@ class Spool:
         durable.make_folder(self.folder)
         unfinished = self.folder / f".{name}"
         try:
-            with unfinished.open("wb") as file:
+            with open(unfinished, "wb", opener=private) as file:
                 yield file.write, functools.partial(_publish, file, unfinished, self.folder / name)
         finally:
             unfinished.unlink(missing_ok=True)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
 from pathlib import Path
+from zipimport import zipimporter
 
 import pytest
 from pyspark.sql import SparkSession
@@ -33,6 +35,12 @@ def repeated(numbers: Iterable[int]) -> Iterator[int]:
 def described(items: Iterable[int]) -> Iterator[tuple[int, int, str, str]]:
     for item in items:
         yield item, os.getpid(), attempt(), os.environ["OMP_NUM_THREADS"]
+
+
+def archives(items: Iterable[int]) -> Iterator[str]:
+    """Yield the archives whose contents PySpark reads again in each task."""
+    for _ in items:
+        yield from (entry for entry, finder in sys.path_importer_cache.items() if isinstance(finder, zipimporter))
 
 
 def together(folder: Path, items: Iterable[int]) -> Iterator[int]:
@@ -82,6 +90,16 @@ def collected(task: int, received: Iterable[tuple[int, bytes]]) -> Iterator[tupl
 def failing(error: Exception, _: object) -> Iterator[None]:
     raise error
     yield
+
+
+def test_a_task_reads_no_archive_and_waits_for_no_acknowledgement_of_tcp(tasks: Tasks) -> None:
+    """Both cost more than all else of an empty job."""
+    assert tasks.run(archives, [1]) == []
+    conf = session.start().context.getConf()
+    folder = Path(conf.get("spark.python.unix.domain.socket.dir") or "")
+    assert conf.get("spark.python.unix.domain.socket.enabled") == "true"
+    assert any(file.is_socket() for file in folder.iterdir())
+    assert folder.stat().st_mode & 0o777 == 0o700
 
 
 def test_results_are_in_the_order_of_the_items_however_many_each_has(tasks: Tasks) -> None:

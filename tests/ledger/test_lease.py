@@ -16,7 +16,7 @@ import obstore
 import pytest
 from obstore.exceptions import GenericError
 
-from calve.errors import InvariantError, OvertakenError, SettingsError, SetupError, WriteError
+from calve.errors import InvariantError, OvertakenError, PositionLostError, SettingsError, SetupError, WriteError
 from calve.ledger import lease
 from calve.ledger.ledger import Committed, Ledger, Waiting, last_batch_of, under_construction
 from calve.object_store import StoreFolder
@@ -183,6 +183,14 @@ def test_the_store_is_asked_only_for_times_after_the_last_renewal(
         ledger.confirm(begun)
         with pytest.raises(OvertakenError, match="took over"):
             ledger.confirm(time.monotonic())
+
+
+def test_a_driver_that_misses_what_its_successor_removed_ends_because_it_was_replaced(ledger: Ledger) -> None:
+    missing = PositionLostError("the log lacks an object", step="read")
+    with pytest.raises(PositionLostError), ledger.takeover_explains():
+        raise missing
+    with closing(taken_over(ledger)), pytest.raises(OvertakenError, match="took over"), ledger.takeover_explains():
+        raise missing
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)

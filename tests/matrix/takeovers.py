@@ -90,8 +90,8 @@ class Driver(Calve):
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGCONT)
             self.relay.mend()
-            assert self.process.wait(PATIENCE_SECONDS) == 1
-            assert "Another driver took over this pipeline" in self.said()
+            ended = self.process.wait(PATIENCE_SECONDS)
+            assert (ended, "Another driver took over this pipeline" in self.said()) == (1, True), self.said()
 
 
 class Drivers:

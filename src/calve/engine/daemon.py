@@ -14,7 +14,8 @@ from importlib.machinery import PathFinder
 
 from calve.engine.workers import PRELOAD
 
-_ZIPS = ("pyspark.zip", "-src.zip")
+_ZIPS = ("pyspark.zip", "-src.zip", ".jar")
+"""What Spark adds to the path of Python: PySpark, py4j, and the jar of its core."""
 
 
 def _use_installed() -> None:
@@ -22,6 +23,8 @@ def _use_installed() -> None:
     unpacked = [entry for entry in sys.path if not entry.endswith(_ZIPS)]
     if PathFinder.find_spec("pyspark", unpacked):
         sys.path[:] = unpacked
+        for entry in [entry for entry in sys.path_importer_cache if entry.endswith(_ZIPS)]:
+            del sys.path_importer_cache[entry]  # each task of PySpark would read the contents of the zip again
 
 
 def _import(names: str) -> None:

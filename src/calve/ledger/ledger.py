@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from calve import durable
-from calve.errors import InvariantError, OvertakenError
+from calve.errors import CalveError, InvariantError, OvertakenError
 from calve.ledger.lease import Waiting
 from calve.ledger.local_records import LocalRecords
 from calve.ledger.records import FORMAT, Committed, Identity, Kept, Records, check_source
@@ -168,6 +168,24 @@ class Ledger:
             WriteError: The store does not answer.
         """
         self._records.confirm(since)
+
+    @contextlib.contextmanager
+    def takeover_explains(self) -> Iterator[None]:
+        """Ensure that a driver which was replaced ends with that reason: its successor removes what it still reads.
+
+        Raises:
+            OvertakenError: The block failed, and another driver owns the ledger.
+        """
+        try:
+            yield
+        except CalveError as error:
+            try:
+                self.confirm(time.monotonic())
+            except OvertakenError as overtaken:
+                raise overtaken from error
+            except CalveError:  # the store does not answer: it is not known
+                pass
+            raise
 
     @property
     def is_owned(self) -> bool:

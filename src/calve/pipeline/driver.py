@@ -108,7 +108,8 @@ class Driver:
             self._status.feeds(self._wiring.feeds)
             self._status.shows_spark_at(self._spark.pages)
             try:
-                self._run_with(ledger)
+                with ledger.takeover_explains():
+                    self._run_with(ledger)
             except BaseException as error:
                 if isinstance(error, CalveError):
                     self._status.trouble(error)

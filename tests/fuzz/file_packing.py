@@ -144,7 +144,7 @@ def _cut(rng: random.Random, text: Content, suffix: str, members: Sequence[bytes
     most = sum(piece.rejects for piece in pieces) if compression == "zst" else rejects
     if text.suffix == "json" and count < len(pieces) and known.endswith(pieces[count].text.rstrip()):
         most += pieces[count].rejects  # it has ended, although its line has not
-    if count and text.suffix == "json" and not pieces[count - 1].rows:
+    if count and text.suffix == "json":
         rejects -= pieces[count - 1].rejects  # nobody knows that it has ended, so it is a part of the last reject
     file = b"".join(members[:at]) + members[at][:size]
     return Packed(suffix, file, text.codec, rows, maybe, (rejects + 1, most + 1), is_cut=True)

@@ -210,3 +210,22 @@ def test_a_value_of_several_lines_cut_in_a_token_gives_none_of_its_inner_objects
     value = b'{\n"x":\n{"id":9},\n"y":\n[{"a": ' + end
     rows = table(read_values(Pieces([b'{"a":1}\n' + value], broken), Rows("f")))
     assert rows["event"] == [b'{"a":1}', value]
+
+
+@pytest.mark.parametrize("bad", [b"NaN", b"tru", b"5"])
+def test_text_after_the_only_value_behind_a_bad_line_is_a_reject_of_its_own(bad: bytes) -> None:
+    rows = table(read_values(Pieces([b'{"a":1}\n{"a":\n{"b":1}\n' + bad + b"\n"]), Rows("f")))
+    assert rows["event"] == [b'{"a":1}', b'{"a":', b'{"b":1}', bad]
+
+
+def test_of_a_cut_object_in_a_file_of_lines_the_whole_elements_under_a_key_are_events() -> None:
+    rows = table(read_values(Pieces([b'{"k":[{"id":1}]}\n{"k":[{"id":2},{"id":3},{"id"'], "is cut"), Rows("f"), "k"))
+    assert rows["event"] == [b'{"id":1}', b'{"id":2}', b'{"id":3}', b'{"id"']
+    assert (rows["malformed"], rows["file_row"]) == ([None] * 3 + ["The file f is cut"], [1, 2, 3, None])
+
+
+def test_an_array_without_its_end_has_no_objects_with_the_key() -> None:
+    text = b'{"k":[{"id":1}]}\n[\n\t{\n\t\t"k": [{"id":2}]\n\t}'
+    rows = table(read_values(Pieces([text]), Rows("f"), "k"))
+    assert [event for event, why in zip(rows["event"], rows["malformed"], strict=True) if not why] == [b'{"id":1}']
+    assert len(rows["event"]) == 2

@@ -24,6 +24,8 @@ _SEVERAL = r"\}[ \t]*[\[{]"
 """Where one value may end and another begin."""
 _TOKEN = re.compile(rb"\\?[-+.\w]*")
 """What may become a number, a literal or an escape, if more follows."""
+_BEFORE = (b":", b",", b"[")
+"""What is before a value in an object or array."""
 _KEY = re.compile(rb'\{[ \t]*"')
 _GROWTH = 8
 _scan = json.JSONDecoder(object_pairs_hook=len, parse_int=len, parse_float=len).raw_decode
@@ -97,10 +99,10 @@ def _value_at(lines: list[Line], at: int) -> tuple[int, bytes, bytes]:
         try:
             _, end = _scan(text.decode("latin-1"))  # a character for each byte
         except json.JSONDecodeError as error:
-            rest = text[error.pos :].rstrip(BLANK)
-            if rest and not (at + size >= len(lines) and text.startswith((b"{", b"[")) and _TOKEN.fullmatch(rest)):
+            is_last = at + size >= len(lines)
+            if error.pos < len(text.rstrip(BLANK)) and not (is_last and _ends_in_token(text, error.pos)):
                 return at, b"", b""
-            if at + size >= len(lines):
+            if is_last:
                 return len(lines) + 1, b"", b""
             size *= _GROWTH
         except RecursionError:
@@ -108,6 +110,19 @@ def _value_at(lines: list[Line], at: int) -> tuple[int, bytes, bytes]:
         else:
             rest = text[end:].partition(b"\n")[0].strip(BLANK)
             return at + text.count(b"\n", 0, end) + 1, text[:end], rest
+
+
+def _ends_in_token(text: bytes, at: int) -> bool:
+    """Return whether an object or array is damaged only in that it ends, from a position on, in a part of a token."""
+    before, rest = text[:at], text[at:].rstrip(BLANK)
+    if not text.startswith((b"{", b"[")) or not _TOKEN.fullmatch(rest):
+        return False
+    return (
+        before[-1:].isdigit()
+        or before.endswith(b"\\")
+        or rest.startswith(b"\\")
+        or before.rstrip(BLANK)[-1:] in _BEFORE
+    )
 
 
 def _damage_at(lines: list[Line], at: int) -> tuple[int, bytes]:
@@ -118,7 +133,7 @@ def _damage_at(lines: list[Line], at: int) -> tuple[int, bytes]:
     """
     first, end = lines[at][0], at + 1
     if first.lstrip(BLANK).startswith((b"{", b"[")):
-        indent = first[: len(first) - len(first.lstrip(BLANK))]
+        indent = _indent(first)
         while end < len(lines) and not lines[end][0].removeprefix(indent).startswith(b"{"):
             end += 1
         text = b"\n".join(line for line, *_ in lines[at:end])
@@ -126,8 +141,12 @@ def _damage_at(lines: list[Line], at: int) -> tuple[int, bytes]:
     return end, first
 
 
+def _indent(line: bytes) -> bytes:
+    return line[: len(line) - len(line.lstrip(BLANK))]
+
+
 def _cut_at(lines: list[Line], at: int) -> tuple[int, bytes]:
-    """Return where a value without an end is left, and its text: all, unless whole values follow its first line.
+    """Return where a value without an end is left, and its text: all, unless whole values that begin as it does follow.
 
     The last of these may be without an end, too: no writer ends a line between a colon and an object with a key.
     """
@@ -139,6 +158,7 @@ def _cut_at(lines: list[Line], at: int) -> tuple[int, bytes]:
         begin = end
         end, text, rest = _value_at(lines, begin)
         is_whole = end <= len(lines) and text.startswith((b"{", b"[")) and not rest
+        is_whole = is_whole and _indent(lines[begin][0]) == _indent(lines[at][0])
         if end > len(lines) and lines[at][0].rstrip(BLANK).endswith(b":"):
             is_whole = _KEY.match(lines[begin][0]) is not None
     end = at + 1 if is_whole else len(lines)

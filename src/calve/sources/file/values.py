@@ -90,11 +90,22 @@ def _under_key(values: Iterator[pa.RecordBatch], rows: Rows, key_name: str) -> I
     count = 0
     for batch in values:
         if batch[MALFORMED].null_count < len(batch):
-            yield batch
+            yield from _broken(batch, count, rows, key_name)
             continue
         cut = _cut_lines(batch[EVENT].to_pylist(), key_name)
         yield from _batches(cut, count, rows)
         count += len(cut.values)
+
+
+def _broken(batch: pa.RecordBatch, count: int, rows: Rows, key_name: str) -> Iterator[pa.RecordBatch]:
+    """Yield the whole elements of the object in which a file ends early, and the row with the reason."""
+    splitter = ValueSplitter(key_name)
+    cut = splitter.split(batch[EVENT][0].as_py() or b"")
+    if cut.rejects or not cut.values:
+        yield batch
+        return
+    yield from _batches(cut, count, rows)
+    yield batch.set_column(0, batch.schema.field(0), pa.array([splitter.rest or None], pa.binary()))
 
 
 def _cut_lines(lines: list[bytes], key_name: str) -> Cut:

@@ -7,13 +7,15 @@ from contextlib import contextmanager
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from calve.changes.diff import Selection, changes
 from calve.changes.identity import Identity, identity_of
-from calve.changes.plan import ALL, Plan, Planner, reading
+from calve.changes.plan import ADDED, ALL, Plan, Planner, reading
 from calve.changes.record import lines
-from calve.changes.snapshot import History, Step, steps
+from calve.changes.snapshot import History, Snapshot, Step, steps
 from calve.errors import PositionLostError
+from calve.sql import spark_name
 
 __all__ = ["TableChanges"]
 
@@ -95,6 +97,21 @@ class TableChanges:
     def of_plan(self, plan: Plan) -> DataFrame | None:
         """Return the changes of a plan, as `diff.changes` does."""
         return changes(plan, self.identity, self._selection)
+
+    @contextmanager
+    def rows_at(self, snapshot: Snapshot, most_rows: int) -> Iterator[DataFrame | None]:
+        """Return the selected rows of a whole snapshot; None if its files have more rows than `most_rows`.
+
+        Raises:
+            PositionLostError: The snapshot, or files of it no longer exist.
+        """
+        with self.plan(Step(snapshot, is_full=True)) as plan:
+            if plan.rows[ADDED] > most_rows:
+                yield None
+                return
+            frame = plan.read(ADDED)
+            names = [f.col(spark_name(name)) for name in self._selection.names(frame)]
+            yield self._selection.of(frame).select(*names)
 
     @contextmanager
     def of(self, step: Step) -> Iterator[DataFrame | None]:

@@ -18,6 +18,7 @@ from calve.errors import NoTargetError, PositionLostError, SettingsError
 from calve.event.typed import with_text
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
+from calve.sources.iceberg import followed
 from calve.sources.iceberg.source import IcebergSource
 from calve.sources.source import Planned, Position
 
@@ -290,3 +291,25 @@ def test_a_table_that_is_not_there_is_named(world: World) -> None:
     world.spark.sql(f"DROP TABLE {world.name}")
     with pytest.raises(NoTargetError, match=f"The table {world.identifier} does not exist"):
         world.source()
+
+
+def test_the_delete_of_a_row_whose_key_another_row_has_is_an_update_to_that_row(
+    world: World, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.sql("INSERT INTO T VALUES (1, 'a'), (2, 'a'), (NULL, 'x')")
+    world.sql("INSERT INTO T VALUES (1, 'b'), (NULL, 'y'), (1, 'out')")
+    world.read(table=", where: \"v != 'out'\"")
+    world.sql("DELETE FROM T WHERE v IN ('b', 'x') OR id = 2")
+    found = world.read(table=", where: \"v != 'out'\"")
+    assert [change for change in found if change[1] == 1] == [("UPDATE_BEFORE", 1, "b"), ("UPDATE_AFTER", 1, "a")]
+    assert [change for change in found if change[1] is None] == [
+        ("UPDATE_BEFORE", None, "x"),
+        ("UPDATE_AFTER", None, "y"),
+    ]
+    assert [change for change in found if change[1] == 2] == [("DELETE", 2, "a")]
+    assert "2 keys of deleted rows" in caplog.text
+    caplog.clear()
+    monkeypatch.setattr(followed, "MOST_ROWS", 1)
+    world.sql("DELETE FROM T WHERE id = 1 AND v = 'out'")
+    assert world.read() == [("DELETE", 1, "out")]
+    assert "it is not checked whether other rows have the key" in caplog.text

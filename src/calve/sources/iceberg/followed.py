@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+from pyspark.sql import DataFrame
+
 from calve.changes.diff import Selection
-from calve.changes.plan import ALL, Plan, Planner, reading
+from calve.changes.plan import ALL, DELETED, REMOVED, Plan, Planner, reading
 from calve.changes.record import events
 from calve.changes.snapshot import History, Step, difference, joined, steps
 from calve.changes.table_changes import TableChanges
+from calve.changes.twins import keeping_twins
 from calve.errors import PositionLostError, SchemaConflictError, SettingsError
+from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.sources.iceberg.settings import TableSettings
 from calve.sources.iceberg.spool import Spools
@@ -21,7 +26,7 @@ from calve.sources.iceberg.store_spool import StoreSpools
 from calve.sources.iceberg.table_offset import TableOffset
 from calve.sources.source import SourceTable
 
-__all__ = ["Followed"]
+__all__ = ["MOST_ROWS", "Followed"]
 
 _JOINED = 4
 """At least this number of consecutive small snapshots is joined: reading each takes longer than comparing two."""
@@ -30,6 +35,8 @@ _LOADED_SHARE = 4
 _ROW_ID_FIELD = 2147483540
 """Iceberg's reserved field id of `_row_id`."""
 _STEP = "read"
+MOST_ROWS = 10_000_000
+"""In larger tables no rows with the keys of deleted ones are looked for: reading so many keys takes a second or two."""
 
 
 class Followed:
@@ -62,6 +69,7 @@ class Followed:
         self._history: History | None = None
         self._until: int | None = None
         self._has_end = False
+        self._is_unchecked = False
 
     def look(self) -> History:
         """Load the current snapshots.
@@ -193,12 +201,38 @@ class Followed:
             if changes is None:
                 return then
             name = f"{step.snapshot.snapshot_id}-{uuid.uuid4().hex[:8]}"
-            with reading(self.name):
-                written = events(
-                    changes, self.name, step.snapshot, self._changes.identity, self._settings.row_id_column
-                )
+            with reading(self.name), self._with_twins(changes, plan, step) as found:
+                written = events(found, self.name, step.snapshot, self._changes.identity, self._settings.row_id_column)
                 spools.write(name, written, SourceTable(self.name, offset.uuid, self._schema_json()))
         return offset.opened(name, then)
+
+    @contextmanager
+    def _with_twins(self, changes: DataFrame, plan: Plan, step: Step) -> Iterator[DataFrame]:
+        """Return changes in which the delete of a row whose key another row has is an update to that row."""
+        identity = self._changes.identity
+        if not identity.columns or not any(plan.files[name] for name in (REMOVED, DELETED)):
+            yield changes
+            return
+        with keeping_twins(changes, identity, lambda: self._rows_after(step)) as (found, count):
+            if count:
+                self._log.warning(
+                    f"{many(count, 'key')} of deleted rows of {self.name} other rows have, too: keys are not unique, "
+                    "and a document or a row of a mirror, which there is one of for each key, is now one of these rows",
+                    table=self.name,
+                )
+            yield found
+
+    @contextmanager
+    def _rows_after(self, step: Step) -> Iterator[DataFrame | None]:
+        with self._changes.rows_at(step.snapshot, MOST_ROWS) as rows:
+            if rows is None and not self._is_unchecked:
+                self._is_unchecked = True
+                self._log.warning(
+                    f"{self.name} has more than {MOST_ROWS:,} rows, so it is not checked whether other rows have the "
+                    "key of a deleted one; if keys are not unique, documents and rows of mirrors can be missing",
+                    table=self.name,
+                )
+            yield rows
 
     def _schema_json(self) -> str:
         schema = json.loads(self._changes.schema_json())

@@ -48,7 +48,7 @@ def test_list_counts_by_table_and_code(letters: Shell) -> None:
 def test_an_entry_counts_and_shows_as_often_as_its_event_was_rejected(shell: Shell) -> None:
     shell.write("calve-state/orders/dlq/1.ndjson", entry(count=1200) + entry(event="{}"))
     assert "orders: 1,201 dead letters" in shell("dlq", "list").stdout
-    assert "NOT_COERCIBLE · amount · 1,200 times" in shell("dlq", "show").stdout
+    assert "NOT_COERCIBLE · amount · 1,201 times" in shell("dlq", "show").stdout
     assert shell("dlq", "show", "--raw").stdout.splitlines() == ['{"amount": "x"}'] * 1200 + ["{}"]
     assert json.loads(shell("dlq", "show", "--json").stdout.splitlines()[0])["count"] == 1200
 
@@ -105,7 +105,20 @@ def test_show_can_be_narrowed(letters: Shell, arguments: tuple[str, ...], count:
 
 def test_a_limit_that_hides_something_says_so(letters: Shell) -> None:
     assert "There are more. Use --limit 10, or --limit 0 for all." in letters("dlq", "show", "--limit", "1").stderr
-    assert "There are more" not in letters("dlq", "show", "--limit", "3").stderr
+    assert "There are more" not in letters("dlq", "show", "--limit", "2").stderr
+
+
+def test_entries_of_one_code_field_and_reason_are_together_with_the_times_they_were_sent_again(shell: Shell) -> None:
+    again = entry(event="{}", field="id", metadata={"replays": 2})
+    shell.write(
+        "calve-state/orders/dlq/1.ndjson", entry() + again + entry(event='{"amount": "y"}') + entry(table="b.c")
+    )
+    heads = [line for line in shell("dlq", "show").stdout.splitlines() if " · " in line]
+    assert [head.split(" · ", 2)[2] for head in heads] == [
+        "shop.orders · NOT_COERCIBLE · amount · 2 times",
+        "shop.orders · NOT_COERCIBLE · id · sent again 2 times",
+        "b.c · NOT_COERCIBLE · amount",
+    ]
 
 
 def test_no_dead_letters_is_said(letters: Shell) -> None:
@@ -125,9 +138,11 @@ def test_list_says_how_many_were_replayed(letters: Shell) -> None:
     LocalReplayed(letters.folder / "calve-state/orders/replay").add(
         [Span("1.ndjson", 0, first, 1), Span("moved-away.ndjson", 0, 9, 7)]
     )
-    assert "orders: 3 dead letters, 1 of them replayed, 2026-01-01" in letters("dlq", "list").stdout
+    assert "orders: 2 dead letters, 1 more replayed, 2026-01-01" in letters("dlq", "list").stdout
     (one,) = json.loads(letters("dlq", "list", "--pipeline", "orders", "--json").stdout)["pipelines"]
-    assert (one["entries"], one["replayed"]) == (3, 1)
+    assert (one["entries"], one["replayed"]) == (2, 1)
+    assert len(letters("dlq", "show", "--json").stdout.splitlines()) == 2
+    assert len(letters("dlq", "show", "--json", "--replayed").stdout.splitlines()) == 3
 
 
 def test_an_entry_that_is_not_the_base64_it_says_is_passed_over(shell: Shell) -> None:

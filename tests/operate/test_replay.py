@@ -57,10 +57,15 @@ def test_a_reject_is_in_the_table_once_when_the_table_was_mended_and_one_that_is
     assert "orders: 1 event sent, 0 now in tables, 1 rejected again" in done.stdout
     [again] = (job.folder / "rejected").glob("orders.replay-*.ndjson")
     assert str(again) in done.stdout
+    assert "orders: 1 dead letter, 3 more replayed" in job.call("dlq", "list").stdout
+    assert "orders: 1 event sent, 0 now in tables, 1 rejected again" in replay(job).stdout
+    assert "orders: 1 dead letter, 3 more replayed" in job.call("dlq", "list").stdout  # no further letter
+    [again] = (job.folder / "rejected").glob("orders.replay-*.ndjson")
     entry = json.loads(again.read_text())
+    assert entry["metadata"]["replays"] == 2
     assert (entry["pipeline"], entry["code"], entry["event"]) == ("orders", "MALFORMED", "no JSON")
     assert entry["metadata"]["file_row"] == 4
-    assert entry["metadata"]["replayed_from"].startswith("orders-")
+    assert entry["metadata"]["replayed_from"].startswith("orders.replay-")
     done = replay(job, "--table", "shop.orders", "--code", "REQUIRED_MISSING")
     assert (done.exit_code, done.stdout) == (0, "orders: nothing to replay\n")
     assert sorted(job.rows("shop.orders")["id"].to_pylist()) == [1, 2, 3]

@@ -46,7 +46,7 @@ dlq.add_command(replay_entries)
 @options.json_output
 @options.debug
 def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], as_json: bool) -> None:
-    """Count the dead letters of each pipeline by table and code.
+    """Count the dead letters of each pipeline that wait, by table and code.
 
     Examples:
       calve dlq list
@@ -65,13 +65,18 @@ def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], as_j
 @options.table
 @_catalog
 @click.option(
-    "--limit", type=click.IntRange(min=0), help=f"Maximum number of entries; 0: all. [default: {_SHOWN} for text]"
+    "--limit",
+    type=click.IntRange(min=0),
+    help=f"Maximum number, as text of reasons; 0: all. [default: {_SHOWN} for text]",
 )
+@click.option("--replayed", is_flag=True, help="Also those that were sent again; without it, those that wait.")
 @click.option("--raw", is_flag=True, help="Only the original events, byte for byte, one per line.")
 @options.json_output
 @options.debug
 def show_entries(state: str, pipeline: str | None, catalog: dict[str, str], **chosen: Any) -> None:
-    """Show dead letters, oldest file first: the target, the reason, and the event.
+    """Show dead letters that wait, oldest file first: the target, the reason, and the event.
+
+    As text, those of one code, field and reason are together, with their number and the first event.
 
     Examples:
       calve dlq show

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
+
+from msgspec.structs import replace as structs_replace
 
 from calve.cli.letters import tables_of
 from calve.cli.output import echo
@@ -15,6 +17,7 @@ from calve.cli.table import columns
 from calve.dead_letters.reader import (
     DeadLetter,
     LetterStore,
+    Skips,
     Summary,
     Unreadable,
     locations_of,
@@ -22,7 +25,8 @@ from calve.dead_letters.reader import (
     stores_at,
     summarise,
 )
-from calve.dead_letters.replay.replayed import replayed_in
+from calve.dead_letters.replay.reader import REPLAYS
+from calve.dead_letters.replay.replayed import Replayed, Spans, replayed_in
 from calve.object_store import state_folder_at
 from calve.observe.humanize import harmless, many
 from calve.observe.state_folder import Folder
@@ -30,17 +34,21 @@ from calve.observe.state_folder import Folder
 __all__ = ["print_counts", "print_entries"]
 
 UNREADABLE_SHOWN = 3
+_MOST_GROUPS = 10_000
 
 
 def print_counts(state: str, pipeline: str | None, catalog: dict[str, str], as_json: bool) -> None:
-    """Print how many entries each pipeline has, by table and code.
+    """Print how many entries of each pipeline wait, by table and code, and how many were replayed.
 
     Raises:
         CalveError: There is no pipeline, or entries cannot be read.
     """
     look = tables_of(catalog)
-    summaries = [summarise(name, stores_at(locations_of(state, name), look)) for name in _pipelines(state, pipeline)]
-    counted = [(summary, _replayed(state, summary)) for summary in summaries]
+    counted = []
+    for name in _pipelines(state, pipeline):
+        records = _records(state, name)
+        summary = summarise(name, stores_at(locations_of(state, name), look), Spans(records.load()).has)
+        counted.append((summary, records.count(summary.files)))
     if as_json:
         echo(json.dumps({"pipelines": [_as_json(*each) for each in counted]}, indent=2))
     else:
@@ -48,13 +56,14 @@ def print_counts(state: str, pipeline: str | None, catalog: dict[str, str], as_j
 
 
 def print_entries(state: str, pipeline: str | None, catalog: dict[str, str], chosen: Mapping[str, Any]) -> None:
-    """Print entries, oldest file first.
+    """Print entries, oldest file first; as text those of one code, field and reason together, with one event.
 
     Args:
         state: The state folder.
         pipeline: Only this pipeline.
         catalog: Properties of the catalog of dead-letter tables.
-        chosen: `code` and `table` (None: all), `raw`, `as_json`, and `limit` (0: all).
+        chosen: `code` and `table` (None: all), `replayed` (those that were sent again, too), `raw`, `as_json`, and
+            `limit` (0: all).
 
     Raises:
         CalveError: There is no pipeline, or entries cannot be read.
@@ -62,18 +71,40 @@ def print_entries(state: str, pipeline: str | None, catalog: dict[str, str], cho
     as_text = not (chosen["raw"] or chosen["as_json"])
     limit = chosen["limit"]
     locations = {name: stores_at(locations_of(state, name), tables_of(catalog)) for name in _pipelines(state, pipeline)}
-    found = _found(locations, chosen["code"], chosen["table"])
+    skips = {name: _nothing if chosen["replayed"] else Spans(_records(state, name).load()).has for name in locations}
+    found = _found(locations, skips, chosen["code"], chosen["table"])
+    forms = map(_text, _grouped(entry for entry, _ in found)) if as_text else (_form(*each, chosen) for each in found)
     out = sys.stdout.buffer
     shown = 0
-    for entry, line in islice(found, limit or None):
-        out.write(_form(entry, line, chosen) + b"\n")
+    for form in islice(forms, limit or None):
+        out.write(form + b"\n")
         shown += 1
     out.flush()
     if as_text and shown == 0:
         filters = [f"--{name} {value}" for name in ("code", "table") if (value := chosen[name])]
         echo(f"No dead letters{' with ' * bool(filters)}{' and '.join(filters)}.", err=True)
-    if as_text and limit and next(found, None):
+    if as_text and limit and next(forms, None):
         echo(f"There are more. Use --limit {limit * 10}, or --limit 0 for all.", err=True)
+
+
+def _nothing(file: str, start: int) -> bool:
+    return False
+
+
+def _records(state: str, pipeline: str) -> Replayed:
+    return replayed_in(state_folder_at(state.removeprefix("file://")) / pipeline / "replay")
+
+
+def _grouped(found: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
+    """Yield the first entry of each code, field and reason of a target, with the count of all."""
+    groups: dict[tuple[str | None, ...], DeadLetter] = {}
+    for entry in found:
+        key = entry.pipeline, entry.sink, entry.table, entry.code, entry.field, entry.reason
+        first = groups.get(key)
+        groups[key] = structs_replace(first, count=first.count + entry.count) if first else entry
+        if len(groups) > _MOST_GROUPS:
+            yield groups.pop(next(iter(groups)))
+    yield from groups.values()
 
 
 def _pipelines(state: str, pipeline: str | None) -> list[str]:
@@ -84,10 +115,10 @@ def _pipelines(state: str, pipeline: str | None) -> list[str]:
 
 
 def _found(
-    locations: Mapping[str, list[LetterStore]], code: object, table: object
+    locations: Mapping[str, list[LetterStore]], skips: Mapping[str, Skips], code: object, table: object
 ) -> Iterator[tuple[DeadLetter, bytes]]:
-    for pipeline, found in locations.items():
-        for entry, line in chain.from_iterable(map(read, found)):
+    for pipeline, stores in locations.items():
+        for entry, line in chain.from_iterable(read(store, skips[pipeline]) for store in stores):
             if isinstance(entry, Unreadable):
                 echo(f"Skipped {entry.file}:{entry.line}: {entry.reason}", err=True)
             elif entry.is_of(pipeline) and code in (None, entry.code) and table in (None, entry.table):
@@ -97,29 +128,26 @@ def _found(
 def _form(entry: DeadLetter, line: bytes, chosen: Mapping[str, Any]) -> bytes:
     if chosen["raw"]:
         return b"\n".join([entry.original()] * entry.count)
-    return line if chosen["as_json"] else _text(entry).encode()
+    return line
 
 
-def _text(entry: DeadLetter) -> str:
+def _text(entry: DeadLetter) -> bytes:
     sink = entry.sink if entry.sink and "." in entry.sink else ""  # otherwise there is only one sink
     times = f"{entry.count:,} times" if entry.count > 1 else ""
-    head = (entry.time(), entry.pipeline, sink, entry.table or "no table", entry.code, entry.field or "", times)
+    tries = (entry.metadata or {}).get(REPLAYS)
+    sent = f"sent again {many(tries, 'time')}" if isinstance(tries, int) else ""
+    head = (entry.time(), entry.pipeline, sink, entry.table or "no table", entry.code, entry.field or "", times, sent)
     lines = [" · ".join(part for part in head if part), f"  reason:   {entry.reason or ''}"]
     if entry.metadata:
         lines.append(f"  metadata: {json.dumps(entry.metadata, ensure_ascii=False)}")
     lines.append(f"  event:    {entry.original().decode(errors='backslashreplace')}")
-    return "\n".join(harmless(line) for line in lines) + "\n"
-
-
-def _replayed(state: str, summary: Summary) -> int:
-    folder = state_folder_at(state.removeprefix("file://")) / summary.pipeline / "replay"
-    return replayed_in(folder).count(summary.files)
+    return ("\n".join(harmless(line) for line in lines) + "\n").encode()
 
 
 def _lines(summary: Summary, replayed: int) -> Iterator[str]:
     total = sum(summary.counts.values())
     span = f", {summary.first} … {summary.last}" if total else ""
-    sent = f", {replayed:,} of them replayed" if replayed else ""
+    sent = f", {replayed:,} more replayed" if replayed else ""
     yield f"{summary.pipeline}: {many(total, 'dead letter')}{sent}{span}"
     if total:
         rows = [(table or "-", code, f"{count:,}") for (table, code), count in summary.counts.most_common()]

@@ -7,7 +7,7 @@ import binascii
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -25,6 +25,7 @@ __all__ = [
     "DeadLetter",
     "Entry",
     "LetterStore",
+    "Skips",
     "Summary",
     "Unreadable",
     "entries",
@@ -41,6 +42,14 @@ NEWEST_FILES = 5
 
 LetterStore = Folder | LetterTable
 """A folder or a table of dead letters. In a table, the task is an entry's file, and its number the line."""
+
+
+Skips = Callable[[str, int], bool]
+"""Whether the entry at a byte of a file is of no interest."""
+
+
+def _nothing(file: str, start: int) -> bool:
+    return False
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,27 +199,38 @@ def entries(store: LetterStore, name: str) -> Iterator[Entry]:
             start = end
 
 
-def read(store: LetterStore) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
-    """Yield every entry of a store with its line, file by file in the order of their names.
+def read(store: LetterStore, skips: Skips = _nothing) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
+    """Yield the entries of a store with their lines, file by file in the order of their names.
 
     A file that is removed meanwhile is skipped.
+
+    Args:
+        store: The store.
+        skips: Whether to skip the entry at a byte of a file; in a table at a number of a task.
 
     Raises:
         SourceError: The folder, a file or the table cannot be read.
     """
     if isinstance(store, LetterTable):
         for entry in store.entries():
-            line = msgspec.json.encode(entry)
-            yield _parsed(line, f"{store.path}/{entry.get('task', '')}", entry.get("number", 0)), line
+            task, number = entry.get("task", ""), entry.get("number", 0)
+            if not skips(task, number):
+                line = msgspec.json.encode(entry)
+                yield _parsed(line, f"{store.path}/{task}", number), line
         return
     with _read_errors(store):
         for name in [info.base_name for info in _files(store)]:
             with contextlib.suppress(FileNotFoundError):
-                yield from _read_file(store, name)
+                yield from _read_file(store, name, skips)
 
 
-def summarise(pipeline: str, stores: Sequence[LetterStore]) -> Summary:
+def summarise(pipeline: str, stores: Sequence[LetterStore], skips: Skips = _nothing) -> Summary:
     """Count the entries of a pipeline in its stores, which other pipelines may share.
+
+    Args:
+        pipeline: Its name.
+        stores: Folders and tables.
+        skips: As in `read`.
 
     Raises:
         SourceError: A store or a file cannot be read.
@@ -218,7 +238,7 @@ def summarise(pipeline: str, stores: Sequence[LetterStore]) -> Summary:
     folders = [store for store in stores if isinstance(store, Folder)]
     tables = [store for store in stores if isinstance(store, LetterTable)]
     summary = Summary(pipeline, [folder.path for folder in folders], [table.path for table in tables])
-    for entry in itertools.chain.from_iterable(map(_contents, stores)):
+    for entry in itertools.chain.from_iterable(_contents(store, skips) for store in stores):
         if isinstance(entry, Unreadable):
             summary.unreadable.append(entry)
             continue
@@ -235,11 +255,12 @@ def summarise(pipeline: str, stores: Sequence[LetterStore]) -> Summary:
     return summary
 
 
-def _contents(store: LetterStore) -> Iterator[DeadLetter | Unreadable]:
+def _contents(store: LetterStore, skips: Skips) -> Iterator[DeadLetter | Unreadable]:
     """Yield the contents of entries; from a table without the events."""
     if isinstance(store, LetterTable):
-        return (entry.content for name in names(store) for entry in entries(store, name))
-    return (content for content, _ in read(store))
+        found = ((name, entry) for name in names(store) for entry in entries(store, name))
+        return (entry.content for name, entry in found if not skips(name, entry.start))
+    return (content for content, _ in read(store, skips))
 
 
 @contextlib.contextmanager
@@ -260,10 +281,12 @@ def _files(folder: Folder) -> list[pafs.FileInfo]:
     return [info for info in folder.file_infos() if info.base_name.endswith(SUFFIX)]
 
 
-def _read_file(folder: Folder, name: str) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
+def _read_file(folder: Folder, name: str, skips: Skips) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
+    start = 0
     for number, line in enumerate(folder.lines(name), 1):
-        if line.strip():
+        if line.strip() and not skips(name, start):
             yield _parsed(line, f"{folder.path}/{name}", number), line
+        start += len(line) + 1
 
 
 def _parsed(line: bytes, file: str, number: int) -> DeadLetter | Unreadable:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from calve import structs
 from calve.dead_letters.reader import DeadLetter
@@ -16,9 +17,12 @@ from calve.event.columns import EVENT, SINK
 from calve.observe.state_folder import Folder
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
 
-__all__ = ["REPLAYED_FROM", "Part", "RejectsReader", "table_of"]
+__all__ = ["REPLAYED_FROM", "REPLAYS", "Part", "RejectsReader", "table_of"]
 
 REPLAYED_FROM = "replayed_from"
+"""Metadata of a replayed event: its dead letter, as file and line."""
+REPLAYS = "replays"
+"""Metadata of a replayed event: how often it has been sent again."""
 """Metadata of a replayed event: file and line of its dead letter, so that a new dead letter refers to the old one."""
 
 
@@ -82,6 +86,7 @@ class RejectsReader:
         columns = {EVENT: pa.array(events, pa.binary())}
         columns |= {name: _column([one.get(name) for one in metadata], kind) for name, kind in self.metadata.items()}
         columns[REPLAYED_FROM] = pa.array([where for where, _ in letters], pa.string())
+        columns[REPLAYS] = pc.add(pc.fill_null(_column([one.get(REPLAYS) for one in metadata], pa.int64()), 0), 1)
         columns[SINK] = pa.array([sink] * len(letters), pa.int32())
         return pa.record_batch(columns)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from calve.dead_letters.table import LetterTable
 from calve.errors import PositionLostError
 from calve.object_store import StateFolder
 from calve.observe.log import Log
+from calve.observe.state_folder import Folder
 from calve.sources.source import Backlog, Planned, Position, Split
 
 __all__ = ["PART_BYTES", "RejectsSource"]
@@ -173,10 +175,18 @@ class RejectsSource:
     def finish(self) -> None:
         """End the replay: all entries that `look` found are replayed, and the next replay may send their new rejects.
 
+        Rejects of earlier replays that are all replayed are removed: each of their events is a row, or a newer reject
+        of this replay. The first reject of an event stays. May be repeated.
+
         Raises:
             WriteError: The disk refused.
         """
         self._replayed.end_call()
+        replayed = Spans(self._replayed.load())
+        for file, store in self._files.items():
+            if self._is_own(file) and isinstance(store, Folder) and _is_replayed(store, file, replayed):
+                with contextlib.suppress(OSError):  # it is tried again at the end of the next replay
+                    store.remove(file)
 
     def stop(self) -> None:
         """Nothing is open."""
@@ -212,6 +222,10 @@ class RejectsSource:
                 self._log.warning(f"skipped {where}, which is not a dead letter: {entry.content.reason}")
             elif self._selection.takes(entry.content) and not replayed.has(file, entry.start):
                 yield entry, self._selection.sink(entry.content, where)
+
+
+def _is_replayed(store: Folder, file: str, replayed: Spans) -> bool:
+    return all(replayed.has(file, entry.start) for entry in entries(store, file))
 
 
 def _named(store: LetterStore, file: str) -> str:

@@ -71,6 +71,25 @@ def test_it_is_told_once_and_looked_at_anew_with_each_batch(caplog):
     assert isinstance(made.known()["orc"], Table)
 
 
+@pytest.mark.parametrize(
+    ("properties", "written", "warned"),
+    [
+        ({"calve.mark.old": "{}"}, (), True),
+        ({"calve.mark.old@audit": "{}"}, (), True),
+        ({"calve.mark.p": "{}"}, (), False),
+        ({"calve.mark.old": "{}"}, ("shared",), False),
+        ({}, (), False),
+    ],
+)
+def test_a_new_pipeline_at_a_table_of_another_one_may_be_the_same_under_a_new_name(caplog, properties, written, warned):
+    made = targets(shared=properties)
+    made.written = frozenset(written)
+    made.fit("shared", None)
+    assert (
+        "shared has rows of old, and p is new. If it is the same pipeline under a new name" in caplog.text
+    ) is warned
+
+
 def test_a_survey_loads_what_exists_and_makes_nothing():
     made = targets(orc={"write.format.default": "orc"}, fine={})
     assert [made.find(name) for name in ("fine", "fine", "orc", "new")] == [True, True, False, False]

@@ -1,14 +1,15 @@
-"""Options for new tables that an existing table does not have: they have no effect, which is said once."""
+"""What is said once about an existing table: options without effect, and other pipelines that write it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from calve.observe.humanize import listed
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.definition import partition_spec_fields
-from calve.table.loaded import Table
+from calve.table.loaded import MARK, Table
 
-__all__ = ["ignored_options"]
+__all__ = ["ignored_options", "other_pipelines"]
 
 
 def ignored_options(table: Table, settings: IcebergSettings) -> Iterator[str]:
@@ -37,3 +38,21 @@ def ignored_options(table: Table, settings: IcebergSettings) -> Iterator[str]:
             f"table_properties are only for new tables; of {table.identifier} {', '.join(differing)}. "
             "ALTER TABLE … SET TBLPROPERTIES changes that"
         )
+
+
+def other_pipelines(table: Table, pipeline: str) -> str:
+    """Return a sentence about the pipelines that a new one may be the new name of; empty: the table has none.
+
+    Args:
+        table: A table that the pipeline has not written yet.
+        pipeline: Its name.
+    """
+    names = sorted({key.removeprefix(MARK).partition("@")[0] for key in table.properties if key.startswith(MARK)})
+    others = [name for name in names if name != pipeline]
+    if not others:
+        return ""
+    return (
+        f"{table.identifier} has rows of {listed(others, 5)}, and {pipeline} is new. If it is the same pipeline under a "
+        "new name, it reads its source from the beginning and duplicates the rows: keep the old name, or choose where "
+        "to start (calve state rebuild)"
+    )

@@ -14,7 +14,7 @@ from calve.dead_letters.open_table import LetterTarget
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.object_store import state_folder_at
-from calve.record.target import BranchRef
+from calve.record.target import EQUALITY_DELETE, BranchRef
 from calve.record.written import TableFiles
 from calve.reduce.key import Key
 from calve.route.gates import gates
@@ -107,6 +107,11 @@ class IcebergSink:
     def open(self) -> None:
         """Find or create the static table."""
         self._targets.open()
+        if self._settings.changes and self._settings.write_mode == EQUALITY_DELETE:
+            self._log.info(
+                "rows are changed by equality deletes, which Spark, Trino, Flink and DuckDB read, and PyIceberg and "
+                "Snowflake do not; for these set write_mode: merge-on-read"
+            )
 
     def begin_batch(self, tables: Sequence[SourceTable]) -> None:
         """Load absent tables again; let mirrors follow the source tables of the batch.

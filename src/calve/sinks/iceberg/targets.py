@@ -32,7 +32,7 @@ from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key, identified
 from calve.sinks.iceberg.check_table import check_table, missing
 from calve.sinks.iceberg.draft import DraftRules
-from calve.sinks.iceberg.ignored_options import ignored_options
+from calve.sinks.iceberg.ignored_options import ignored_options, other_pipelines
 from calve.sinks.iceberg.inferred import absent_partitions, fitted, unclear_columns
 from calve.sinks.iceberg.metadata_columns import NONE as NO_METADATA
 from calve.sinks.iceberg.metadata_columns import MetadataColumns
@@ -77,8 +77,7 @@ class SinkTargets:
         self._metadata = metadata
         self.rules = DraftRules.of(settings, metadata)
         self._static = static
-        self._info = log.info
-        self._warn = log.warning
+        self._log = log
         self._warned: set[str] = set()
         self._lock = threading.Lock()
         self._tables: dict[str, Table | Absent | Draft] = {}
@@ -108,9 +107,8 @@ class SinkTargets:
         if self.settings.changes and (fault := Key(table, self.settings.identifier_columns).fault):
             hint = "Set identifier_columns to the columns that identify an event's row"
             raise SchemaConflictError(f"Rows cannot be updated: {fault}", step="start", target=self._static, hint=hint)
-        if not table.is_inferred and (
-            bad := self._faulty_time(table)
-        ):  # else events decided the type, and this must not stop the pipeline
+        # of an inferred table events decided the type, and this must not stop the pipeline
+        if not table.is_inferred and (bad := self._faulty_time(table)):
             hint = "Set another column, or add this one to the table"
             message = f"event_time of the table {self._static}: {bad}"
             raise SchemaConflictError(message, step="start", target=self._static, hint=hint)
@@ -254,7 +252,7 @@ class SinkTargets:
         done = [each for source in sources if evolves for each in follow(self.catalog, name, source, key, has_deletes)]
         self._followed[name] = sources
         if done:
-            self._info(f"the table {name} follows its source: {', '.join(done[:5])}")
+            self._log.info(f"the table {name} follows its source: {', '.join(done[:5])}")
         return bool(done)
 
     def _ready(self, table: Table) -> Table:
@@ -266,7 +264,7 @@ class SinkTargets:
         lacking = self._metadata.lacking(table.schema)
         if lacking.add and self.settings.schema_evolution:
             table = self.catalog.evolve(table.identifier, lacking)
-            self._info(f"added to the table {table.identifier}: {', '.join(each.name for each in lacking.add)}")
+            self._log.info(f"added to the table {table.identifier}: {', '.join(each.name for each in lacking.add)}")
         if not self.settings.changes:
             return table
         if table.format_version < 2:
@@ -311,7 +309,7 @@ class SinkTargets:
         marks = {} if inferred.is_declared and chosen == schema else INFERRED
         table = self._create(name, chosen, self.settings.partition_by, marks)
         for line in unclear_columns(table, inferred, self.rules.types):
-            self._info(line)
+            self._log.info(line)
         for column in absent_partitions(schema, self.settings):
             kind = chosen.find_type(column)
             self._warn_once(
@@ -342,7 +340,7 @@ class SinkTargets:
         table = self.catalog.create(name, schema.model_dump_json(), fields, properties, settings.table_location)
         if name in self.written:
             self._warn_once(name, f"{name}, which earlier runs have written, was gone: it has no row from before now")
-        self._info(f"created the table {name} with {many(len(table.schema.fields), 'column')}")
+        self._log.info(f"created the table {name} with {many(len(table.schema.fields), 'column')}")
         return self._ready(table)
 
     def _evolve(self, table: Table, inferred: Inferred) -> Table:
@@ -354,11 +352,11 @@ class SinkTargets:
         changed = self._ready(self.catalog.evolve(table.identifier, evolution))
         if evolution.add:
             names = listed([".".join((*each.path, each.name)) for each in evolution.add], 5)
-            self._info(f"added to the table {table.identifier}: {names}")
+            self._log.info(f"added to the table {table.identifier}: {names}")
             for line in unclear_columns(changed, inferred, self.rules.types):
-                self._info(line)
+                self._log.info(line)
         for name, kind in evolution.widen:
-            self._info(f"the column {name} of the table {table.identifier} is now of type {kind}")
+            self._log.info(f"the column {name} of the table {table.identifier} is now of type {kind}")
         return changed
 
     def _check(self, table: Table | Absent | Draft | None) -> None:
@@ -370,13 +368,15 @@ class SinkTargets:
             self._warn_once(table.identifier, f"the table {table.identifier} has {complaint}")
         for sentence in ignored_options(table, self.settings):
             self._warn_once(table.identifier, sentence)
+        if not self.written and (sentence := other_pipelines(table, self._log.pipeline)):
+            self._warn_once(table.identifier, sentence)
 
     def _warn_once(self, table: str, message: str) -> None:
         with self._lock:
             if message in self._warned:
                 return
             self._warned.add(message)
-        self._warn(message, table=table)
+        self._log.warning(message, table=table)
 
     def _keep(self, name: str, table: Table | Absent | Draft) -> None:
         bad, kept = self._faulty_time(table) if isinstance(table, Table) else None, self._keyed(table)
@@ -384,7 +384,7 @@ class SinkTargets:
             self._tables[name] = kept
             tell, self._warned_time = bad and not self._warned_time, self._warned_time or bool(bad)
         if tell:
-            self._info(f"the table {name} has no event time: {bad} (logged only for the first table)")
+            self._log.info(f"the table {name} has no event time: {bad} (logged only for the first table)")
 
     def _faulty_time(self, table: Table) -> str | None:
         return faulty_time(table.schema, self.settings.event_time) if self.settings.event_time else None

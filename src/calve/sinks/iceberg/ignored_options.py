@@ -52,7 +52,7 @@ def other_pipelines(table: Table, pipeline: str) -> str:
     if not others:
         return ""
     return (
-        f"{table.identifier} has rows of {listed(others, 5)}, and {pipeline} is new. If it is the same pipeline under a "
-        "new name, it reads its source from the beginning and duplicates the rows: keep the old name, or choose where "
+        f"{table.identifier} has rows of {listed(others, 5)}, and {pipeline} is new. If it is the same pipeline under "
+        "a new name, it reads its source from the beginning and duplicates the rows: keep the old name, or choose where "
         "to start (calve state rebuild)"
     )

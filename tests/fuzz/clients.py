@@ -31,7 +31,7 @@ ENDINGS = (
 )
 ANSWER = re.compile(rb"HTTP/1\.1 ([1-5][0-9][0-9]) [A-Za-z -]+\r\n((?:[a-z-]+: [ -~]+\r\n)*)\r\n")
 NAMES = {b"date", b"content-type", b"content-length", b"retry-after", b"allow", b"www-authenticate"}
-NAMES |= {b"accept-encoding", b"connection"}
+NAMES |= {b"accept-encoding", b"calve-events", b"connection"}
 NEEDED = {b"date", b"content-type", b"content-length"}
 
 

@@ -49,7 +49,7 @@ def main() -> None:
     print(http.address[1], flush=True)
     sys.stdin.read()
     http.stop()
-    print(json.dumps({"counts": http.counts, "grown_kb": memory_kb("VmHWM") - before}), flush=True)
+    print(json.dumps({"grown_kb": memory_kb("VmHWM") - before}), flush=True)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ def test_whatever_bytes_arrive_answers_are_http_and_what_is_answered_200_is_kept
         talks = converse(http.address, played)
     finally:
         http.stop()
-    kept = Kept(events(played, tmp_path), http.counts)
+    kept = Kept(events(played, tmp_path))
     assert [*check(played, talks, kept), *http_play.in_log(caplog.text)] == []
     assert kept.events
 

@@ -65,10 +65,21 @@ def test_the_image_runs_as_a_user_without_rights_and_from_pinned_parts() -> None
     assert all(re.search(r":\d+\.\d+", one) for one in instructions("FROM"))
     assert instructions("ADD") == []
     run = " ".join(instructions("RUN"))
-    assert "--constraint /dist/requirements.lock" in run
+    assert "--require-hashes --requirement /dist/requirements-run.lock" in run
     assert "calve doctor --fetch --s3" in run
     sources = [one.split()[-2] for one in instructions("COPY")]
     assert all(one.startswith("/") or (ROOT / one).exists() for one in sources)
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "requirements-run.lock", "requirements-java.lock"])
+def test_every_package_is_one_version_whose_files_have_known_hashes(name: str) -> None:
+    lines = [line for line in (ROOT / name).read_text().splitlines() if not line.startswith("#")]
+    packages = [line for line in lines if not line.startswith(" ")]
+    assert packages
+    assert all(re.match(r"[a-z0-9._-]+==[^ ]+ ", line) and line.endswith("\\") for line in packages)
+    assert all(re.fullmatch(r"    --hash=sha256:[0-9a-f]{64}( \\)?", line) for line in lines if line.startswith(" "))
+    everything = (ROOT / "requirements.lock").read_text()
+    assert name == "requirements-java.lock" or all(line in everything for line in packages), "one version everywhere"
 
 
 def test_the_build_gets_what_it_needs_and_nothing_of_the_developers() -> None:

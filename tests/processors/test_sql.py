@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
 from typing import Any
 
+import duckdb
+import pyarrow as pa
 import pytest
 
+from calve.event import duck
+from calve.expression.duckdb_session import open_duckdb
+from calve.expression.probe import refusal
 from calve.settings.problems import SettingsErrors
 from processors.chains import plugins, ran, run
 
@@ -51,6 +58,72 @@ def test_decimals_keep_their_digits() -> None:
 def test_events_never_see_each_other() -> None:
     events = [{"status": n} for n in range(5)]
     assert [one["n"] for one in ran(sql("SELECT count(*) AS n FROM event"), *events)] == [1] * 5
+
+
+ATTACKS = [
+    "SELECT * FROM '{file}'",
+    "SELECT * FROM read_text('{file}')",
+    "SELECT * FROM read_csv('{file}')",
+    "SELECT * FROM read_json_auto('{file}')",
+    "SELECT * FROM read_parquet('{file}')",
+    "SELECT * FROM read_blob('/proc/self/environ')",
+    "SELECT * FROM sniff_csv('{file}')",
+    "SELECT * FROM glob('/etc/*')",
+    "SELECT * FROM parquet_metadata('{file}')",
+    "SELECT * FROM 'http://127.0.0.1:{port}/x.parquet'",
+    "SELECT * FROM read_csv('http://127.0.0.1:{port}/x.csv')",
+    "SELECT * FROM read_csv('s3://bucket/x.csv')",
+    "SELECT getenv('HOME') AS x",
+    "SELECT * FROM query($$ATTACH '{folder}/new.db'$$)",
+    "SELECT * FROM sqlite_scan('{file}', 't')",
+    "SELECT * FROM duckdb_secrets()",
+    "SELECT * FROM duckdb_extensions()",
+    "SELECT * FROM rows",
+    "SELECT set_config('enable_external_access', 'true')",
+]
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_the_sql_of_a_configuration_reaches_no_file_no_network_and_no_environment(attack: str, tmp_path: Path) -> None:
+    file = tmp_path / "secret.csv"
+    file.write_text("a,b\n1,2\n")
+    rows = pa.table({"a": [1]})  # a variable, which DuckDB would find by its name
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        select = attack.format(file=file, folder=tmp_path, port=server.getsockname()[1])
+        with pytest.raises(SettingsErrors):
+            run([sql(select)], {"a": 1})
+        with pytest.raises(duckdb.Error):
+            duck.run(select, event=rows.slice(0, 0))
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+    assert list(tmp_path.iterdir()) == [file]
+
+
+STATEMENTS = [
+    "ATTACH '{folder}/new.db'",
+    "ATTACH '{file}'",
+    "COPY (SELECT 1) TO '{folder}/out.csv'",
+    "EXPORT DATABASE '{folder}/out'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "SET enable_external_access = true",
+    "SET lock_configuration = false",
+    "RESET enable_external_access",
+    "CREATE SECRET s (TYPE s3)",
+    "CALL enable_logging(storage = 'file', storage_path = '{folder}/log')",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_the_database_of_sql_and_expressions_is_closed(statement: str, tmp_path: Path) -> None:
+    file = tmp_path / "secret.db"
+    file.write_text("")
+    text = statement.format(file=file, folder=tmp_path)
+    assert refusal(text), "where a configuration is checked"
+    with pytest.raises(duckdb.Error):
+        open_duckdb().execute(text)
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_an_event_for_which_the_select_fails_is_a_dead_letter_or_tagged() -> None:

@@ -115,6 +115,12 @@ def test_a_wrong_value_from_the_environment_shows_the_variable_not_the_value(com
     assert complaint("port: '${env:PORT}'", {"PORT": "x"}) == "port: expected a whole number, found '${env:PORT}'"
 
 
+@pytest.mark.parametrize("environment", [{}, {"PORT": "x-y-z"}])
+def test_the_default_of_a_variable_is_not_shown(complaint: Read, environment: dict[str, str]) -> None:
+    said = complaint("port: '${env:PORT:-hunter2}'", environment)
+    assert said == "port: expected a whole number, found '${env:PORT}'"
+
+
 def test_a_check_that_says_the_value_says_the_variable_instead(complaint: Read) -> None:
     assert complaint("even: '${env:COUNT}'", {"COUNT": "12345"}) == "even: ${env:COUNT} is odd. Add one"
 

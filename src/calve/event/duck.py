@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-if TYPE_CHECKING:  # many tasks need no SQL, and it takes a tenth of a second to import
+from calve.expression.duckdb_session import open_duckdb
+
+if TYPE_CHECKING:  # see `open_duckdb`
     import duckdb
 
 __all__ = ["one_array", "run"]
@@ -41,10 +43,7 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 def _connection() -> duckdb.DuckDBPyConnection:
     found = _open.get(os.getpid())
     if found is None:
-        import duckdb
-
-        found = duckdb.connect(config={"threads": 1, "arrow_large_buffer_size": True})
-        found.execute("SET timezone = 'UTC'")
+        found = open_duckdb()
         _open.clear()
         _open[os.getpid()] = found
     return found

@@ -5,7 +5,9 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:  # as in `calve.event.duck`
+from calve.expression.duckdb_session import open_duckdb
+
+if TYPE_CHECKING:  # see `open_duckdb`
     import duckdb
 
 __all__ = ["knows", "refusal"]
@@ -13,9 +15,7 @@ __all__ = ["knows", "refusal"]
 
 @cache
 def _connection() -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    return duckdb.connect()
+    return open_duckdb()
 
 
 def refusal(sql: str, *parameters: str) -> str | None:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
-from typing import Any
+from http import HTTPStatus
+from http.client import LineTooLong
+from io import BufferedIOBase
+from typing import Any, cast
 from wsgiref.simple_server import WSGIRequestHandler
 
 from prometheus_client.exposition import ThreadingWSGIServer
@@ -16,13 +19,50 @@ __all__ = ["MOST_CLIENTS", "Quiet", "server_class"]
 
 MOST_CLIENTS = 16
 """With more clients than this the oldest is disconnected: honest ones are answered in milliseconds."""
+_MAX_HEAD_BYTES = 64 << 10
 _MOST_THREADS = 2 * MOST_CLIENTS
 
 
+class _Head:
+    """Reads the lines of a head, up to a size.
+
+    Raises:
+        LineTooLong: The head is longer (`readline`).
+    """
+
+    def __init__(self, stream: BufferedIOBase) -> None:
+        self._stream = stream
+        self._rest = _MAX_HEAD_BYTES
+
+    def readline(self, limit: int) -> bytes:
+        """Return a line."""
+        line = self._stream.readline(limit)
+        self._rest -= len(line)
+        if self._rest < 0:
+            raise LineTooLong("head")
+        return line
+
+
 class Quiet(WSGIRequestHandler):
-    """A handler that logs no requests, and ends idle connections."""
+    """A handler that logs no requests, ends idle connections, and refuses what no client of today sends."""
 
     timeout = 30
+
+    def parse_request(self) -> bool:
+        """Read the head; return whether the request may be answered, else it has been refused."""
+        body = self.rfile
+        self.rfile = cast("Any", _Head(body))
+        try:
+            is_read = super().parse_request()
+        finally:
+            self.rfile = body
+        if is_read and self.request_version == "HTTP/0.9":
+            self.send_error(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED)
+            return False
+        if is_read and self.request_version != "HTTP/1.0" and "host" not in self.headers:
+            self.send_error(HTTPStatus.BAD_REQUEST, "The request has no Host")
+            return False
+        return is_read
 
     def log_message(self, format: str, *arguments: object) -> None:
         """Log nothing."""

@@ -155,7 +155,8 @@ class Document:
         if _SUBSTITUTED.search(text):
             complain = partial(self._note, where)
             value: Scalar = substitute(text, self._environment, complain, self.substituted)
-            return Node(where, value, where, text, from_environment=True, broken=len(self.problems) > before)
+            written = _SUBSTITUTED.sub(_without_default, text)
+            return Node(where, value, where, written, from_environment=True, broken=len(self.problems) > before)
         value = resolve(text) if event.implicit[0] else text
         return Node(where, value, where, text, broken=len(self.problems) > before)
 
@@ -214,10 +215,16 @@ def substitute(
         value, source = _from_file(name, complain) if kind == "file" else _from_environment(name, environment, complain)
         if _UNSOUND.search(value):
             complain(f"{source} is not UTF-8 text")
-        substituted[value] = match[0]
+        substituted[value] = _without_default(match)
         return value
 
     return _SUBSTITUTED.sub(found, text)
+
+
+def _without_default(match: re.Match[str]) -> str:
+    """Return how a variable is written, for messages: its default may be a secret, too."""
+    kind, name = match.groups()
+    return f"${{{kind}:{name.partition(':-')[0]}}}" if kind == "env" else match[0]
 
 
 def _from_environment(name: str, environment: Mapping[str, str], complain: Callable[[str], None]) -> tuple[str, str]:

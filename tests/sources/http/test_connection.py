@@ -64,7 +64,9 @@ def test_whoever_asks_to_continue_is_told_so(serve: Serve) -> None:
 
 def test_whoever_asks_to_continue_with_too_much_is_refused_before_it_sends(serve: Serve) -> None:
     with serve(max_request_length=Size(1000)).connect() as client:
-        client.sendall(b"POST /log/ingest HTTP/1.1\r\nContent-Length: 2000\r\nExpect: 100-continue\r\n\r\n")
+        client.sendall(
+            b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2000\r\nExpect: 100-continue\r\n\r\n"
+        )
         answer = everything(client)
     assert statuses(answer) == [413]
     assert b"connection: close" in answer
@@ -108,9 +110,9 @@ def test_connect_is_405(serve: Serve) -> None:
         b"POST /log/ingest\r\n\r\n",
         b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nhost: y\r\nContent-Length: 8\r\n\r\n" + EVENT,
         b"hello\r\n\r\n",
-        b"POST /log/ingest HTTP/1.1\r\nContent-Length: x\r\n\r\n",
-        b"POST /log/ingest HTTP/1.1\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
-        b"POST /log/ingest HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n",
+        b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n",
+        b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
 def test_what_is_no_http_is_400_and_the_end(serve: Serve, nonsense: bytes) -> None:
@@ -119,23 +121,56 @@ def test_what_is_no_http_is_400_and_the_end(serve: Serve, nonsense: bytes) -> No
     assert serving.post([{"a": 1}]) == 200
 
 
+HEAD = b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n"
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        HEAD + b"X: " + b"x" * 70_000 + b"\r\n\r\n" + EVENT,
+        HEAD + b"".join(b"X-%d: %s\r\n" % (number, b"x" * 700) for number in range(100)) + b"\r\n" + EVENT,
+        HEAD.replace(b"ingest", b"ingest?" + b"x" * 70_000) + b"\r\n" + EVENT,
+        HEAD.replace(b"Content-Length: 8", b"Transfer-Encoding: chunked")
+        + b"\r\n0\r\nX: "
+        + b"x" * 70_000
+        + b"\r\n\r\n",
+    ],
+)
+def test_a_complete_head_of_70_kb_that_arrives_at_once_is_431(serve: Serve, head: bytes) -> None:
+    serving = serve()
+    assert statuses(serving.talk(head)) == [431]
+    assert serving.events() == []
+
+
+@pytest.mark.parametrize("line", [b"POST /log/ingest", b"GET /health", b"GET /health HTTP/0.9"])
+def test_http_0_9_is_400(serve: Serve, line: bytes) -> None:
+    assert statuses(serve().talk(line + b"\r\n\r\n")) == [400]
+
+
+def test_a_request_without_a_host_is_400_unless_its_http_has_none(serve: Serve) -> None:
+    serving = serve()
+    assert statuses(serving.talk(post(EVENT).replace(b"Host: localhost\r\n", b""))) == [400]
+    assert serving.events() == []
+    assert statuses(serving.talk(b"GET /health HTTP/1.0\r\n\r\n")) == [200]
+
+
 def test_a_huge_head_is_431(serve: Serve) -> None:
     serving = serve()
-    assert statuses(serving.talk(b"POST /log/ingest HTTP/1.1\r\nX: " + b"x" * 400_000)) == [431]
+    assert statuses(serving.talk(b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 400_000)) == [431]
     assert statuses(serving.talk(b"GET /" + b"x" * 400_000)) == [431]
 
 
 @pytest.mark.parametrize("endless", [b"0\r\nX: ", b"4;x="])
 def test_a_huge_trailer_or_extension_of_a_chunk_is_431(serve: Serve, endless: bytes) -> None:
     serving = serve()
-    head = b"POST /log/ingest HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     assert statuses(serving.talk(head + endless + b"x" * 800_000)) == [431]
 
 
 def test_a_body_of_very_many_small_chunks_takes_little_memory(serve: Serve) -> None:
     serving = serve()
     with serving.connect() as client:
-        client.sendall(b"POST /log/ingest HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[ \r\n")
+        client.sendall(b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[ \r\n")
         until(lambda: any(each._reading for each in serving.source._server._connections))
         (connection,) = serving.source._server._connections
         tracemalloc.start()
@@ -153,7 +188,7 @@ def test_a_body_of_very_many_small_chunks_takes_little_memory(serve: Serve) -> N
 def test_a_slow_client_is_408_and_does_not_hold_others(serve: Serve) -> None:
     serving = serve(request_timeout=QUICK)
     with serving.connect() as in_head, serving.connect() as in_body:
-        in_head.sendall(b"POST /log/ingest HTTP/1.1\r\nHo")
+        in_head.sendall(b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nHo")
         in_body.sendall(post()[:-1])
         assert serving.post([{"b": 1}]) == 200
         assert statuses(everything(in_head)) == [408]

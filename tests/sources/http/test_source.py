@@ -258,7 +258,9 @@ def test_many_clients_lose_and_double_nothing(serve: Serve) -> None:
         with serving.connect() as connection:
             for request in range(20):
                 body = b'[{"c":%d,"r":%d,"i":0},{"c":%d,"r":%d,"i":1}]' % (number, request, number, request)
-                connection.sendall(b"POST /log/ingest HTTP/1.1\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+                connection.sendall(
+                    b"POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+                )
                 assert connection.recv(1000).startswith(b"HTTP/1.1 200")
 
     with ThreadPoolExecutor(16) as pool:
@@ -286,7 +288,7 @@ def test_tls_is_served(serve: Serve, certificate: tuple[str, str]) -> None:
     context = ssl.create_default_context(cafile=certificate[0])
     context.check_hostname = False
     with serving.connect() as bare, context.wrap_socket(bare) as client:
-        client.sendall(b'POST /log/ingest HTTP/1.1\r\nContent-Length: 9\r\n\r\n[{"a":1}]')
+        client.sendall(b'POST /log/ingest HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n[{"a":1}]')
         assert client.recv(1000).startswith(b"HTTP/1.1 200")
     assert serving.events() == [{"a": 1}]
 

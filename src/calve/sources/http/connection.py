@@ -16,6 +16,7 @@ __all__ = ["Connection", "Host"]
 _VERSIONS = ("1.1", "1.0")
 _OTHER_PROTOCOL = Response(400, "This is not HTTP/1.1.")
 _MAX_HEAD_BYTES = 64 << 10
+_LONG_HEAD = Response(431, f"The head or trailer of the request is longer than {_MAX_HEAD_BYTES} bytes.")
 _IDLE_SECONDS = 75.0
 _LINGER_SECONDS = 1.0
 """After an early refusal the server still reads for this time: closing at once could destroy the answer."""
@@ -63,6 +64,7 @@ class Connection(asyncio.Protocol):
         self._current: Request | None = None
         self._advancing = False
         self._head_bytes = 0  # since a request began, or a part of its body arrived
+        self._field_bytes = 0  # of the target, headers and trailers of the request
         self._in_head = True
         self._deaf = False  # later bytes are discarded
         self._ended = False  # the client will send no more
@@ -85,7 +87,7 @@ class Connection(asyncio.Protocol):
         while data and not self._deaf:
             data = self._feed(data)
         if self._head_bytes > _MAX_HEAD_BYTES and not self._deaf:
-            self._refuse(Response(431, f"The head or trailer of the request is longer than {_MAX_HEAD_BYTES} bytes."))
+            self._refuse(_LONG_HEAD)
         self._advance()
 
     def _feed(self, data: bytes) -> bytes:
@@ -134,17 +136,19 @@ class Connection(asyncio.Protocol):
         if self._deaf:
             return
         self._reading = Request(self._answer)
-        self._in_head, self._head_bytes = True, 0
+        self._in_head, self._head_bytes, self._field_bytes = True, 0, 0
         if not self._current:
             self.deadline = self._host.now() + self._timeout
 
     def on_url(self, url: bytes) -> None:
         """Add a part of the target."""
+        self._count(url)
         if self._reading:
             self._reading.target += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Add a header or a trailer."""
+        self._count(name, value)
         if not (self._reading and self._in_head):
             return
         name = name.lower()
@@ -159,8 +163,12 @@ class Connection(asyncio.Protocol):
         self._in_head = False
         if request is None or self._deaf:
             return
-        if self._parser.get_http_version() not in _VERSIONS:
+        version = self._parser.get_http_version()
+        if version not in _VERSIONS:
             self._refuse(_OTHER_PROTOCOL)
+            return
+        if version == "1.1" and b"host" not in request.headers:  # RFC 9112, section 3.2
+            self._refuse(Response(400, "The request has no Host."))
             return
         request.method = self._parser.get_method()
         if self._parser.should_upgrade() and request.method != b"CONNECT":
@@ -192,6 +200,12 @@ class Connection(asyncio.Protocol):
             self._waiting.append(self._reading)
         self._reading = None
         self._in_head, self._head_bytes = True, 0
+
+    def _count(self, *parts: bytes) -> None:
+        """Count what a head or trailer has, which may arrive at once with its end and the next request."""
+        self._field_bytes += sum(map(len, parts))
+        if self._field_bytes > _MAX_HEAD_BYTES and not self._deaf:
+            self._refuse(_LONG_HEAD)
 
     def _without_upgrade(self, rest: bytes) -> bytes:
         """Decline another protocol: return the request as if it had not been offered, to be parsed again.

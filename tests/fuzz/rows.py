@@ -14,6 +14,7 @@ from pyiceberg import types as iceberg
 
 from convert import reference
 from convert.reference import NotCoercible, Text
+from convert.reference_names import renamed
 from fuzz.setups import Sink
 
 WIDE = Context(prec=100)
@@ -43,7 +44,7 @@ def differences(
         for name, value in event.items()
         if name not in sink.exclude and (not sink.include or name in sink.include)
     }
-    event = reference.renamed(event, [each.name for each in kind.fields], insensitive)
+    event = renamed(event, [each.name for each in kind.fields], insensitive)
     for each in kind.fields:
         value, got = event.get(each.name), row.get(each.name)
         if value is None:  # PyIceberg 0.12 reads a list of structs that is null as an empty one
@@ -77,7 +78,7 @@ def _difference(sink: Sink, each: iceberg.NestedField, value: Any, got: Any) -> 
 def fits(sink: Sink, kind: iceberg.StructType, event: Mapping[str, Any]) -> bool:
     """Return whether each field of an event can be converted to its column, where it has one."""
     insensitive = bool(sink.options.get("case_insensitive"))
-    event = reference.renamed(event, [each.name for each in kind.fields], insensitive)
+    event = renamed(event, [each.name for each in kind.fields], insensitive)
     try:
         for each in kind.fields:
             if event.get(each.name) is not None:
@@ -103,7 +104,7 @@ def missing(kind: iceberg.IcebergType, value: Any, insensitive: bool, path: str 
             yield from missing(kind.element_type, item, insensitive, f"{path}.element")
     elif isinstance(kind, iceberg.StructType) and isinstance(value, dict):
         columns = {each.name: each.field_type for each in kind.fields}
-        for name, item in reference.renamed(value, list(columns), insensitive).items():
+        for name, item in renamed(value, list(columns), insensitive).items():
             if name in columns:
                 yield from missing(columns[name], item, insensitive, f"{path}.{name}")
             elif carries(item):

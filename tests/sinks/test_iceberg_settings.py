@@ -1,6 +1,5 @@
 import json
 import pickle
-from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,10 +9,8 @@ import yaml
 
 from calve.settings import Plugins, SettingsErrors, json_schema, parse_text
 from calve.sinks.iceberg.settings import IcebergSettings
-from calve.table.limits import DEFAULTS
 
 PLUGINS = Plugins(sources={"iceberg": IcebergSettings}, sinks={"iceberg": IcebergSettings})
-HOUR = timedelta(hours=1)
 SOURCE = "p: {source: {iceberg: {table_identifier: a.b}}, sink: [iceberg: {%s}]}"
 
 EXAMPLES = {
@@ -382,29 +379,3 @@ def test_keys_that_leave_out_what_every_row_needs_are_warned_of(options: str, sa
 )
 def test_keys_that_leave_all_that_is_needed_are_not_warned_of(options: str) -> None:
     assert parse_text(SOURCE % f"table_identifier: a.b, {options}", PLUGINS, environment={}).warnings == []
-
-
-@pytest.mark.parametrize(
-    ("text", "limits"),
-    [
-        ("", DEFAULTS),
-        (", maintenance: true", DEFAULTS),
-        (", maintenance: false", None),
-        (", maintenance: {max_snapshots: null, quiet_after: 1h}", replace(DEFAULTS, max_snapshots=0, quiet=HOUR)),
-        (
-            ", maintenance: {small_file_size: 1mb, orphans: false}",
-            replace(DEFAULTS, small_bytes=1 << 20, orphans=False),
-        ),
-    ],
-)
-def test_maintenance_is_on_by_default_and_off_by_one_key(text, limits) -> None:
-    [pipeline] = parse_text(SOURCE % f"table_identifier: a.b{text}", PLUGINS).pipelines
-    assert pipeline.sinks[0].value.limits == limits
-
-
-@pytest.mark.parametrize(
-    "wrong", ["{small_files: 1}", "{share_of_cores: 0}", "{share_of_cores: 2}", "{every: 1h}", "often"]
-)
-def test_maintenance_that_makes_no_sense_is_refused(wrong) -> None:
-    with pytest.raises(SettingsErrors, match="maintenance"):
-        parse_text(SOURCE % f"table_identifier: a.b, maintenance: {wrong}", PLUGINS)

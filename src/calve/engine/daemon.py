@@ -37,8 +37,15 @@ def _import(names: str) -> None:
     gc.enable()
 
 
+def _silence() -> None:
+    """Discard what Python prints: a task's error comes as data, and PySpark prints one for each connection it loses."""
+    if "CALVE_SPARK_LOG" not in os.environ:
+        sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
+
+
 if __name__ == "__main__":
-    faulthandler.enable()  # the workers inherit it
+    faulthandler.enable()  # the workers inherit it, and print on the process's own stderr
+    _silence()
     _use_installed()
     _import(os.environ.get(PRELOAD, ""))
     importlib.import_module("pyspark.daemon").manager()

@@ -15,7 +15,7 @@ from pyiceberg.io import FileIO, load_file_io
 from calve.catalog.storage import for_executors
 from calve.catalog.trust import Trust
 
-__all__ = ["FoundTable", "look_up"]
+__all__ = ["FoundTable", "list_tables", "look_up"]
 
 
 class FoundTable(NamedTuple):
@@ -31,15 +31,26 @@ def look_up(properties: Mapping[str, str], identifier: str) -> FoundTable:
     Raises:
         UnsupportedError: It is at a place that a table may not choose.
     """
-    name = properties.get("name", "iceberg")
-    trust = Trust(name, properties)
-    if properties.get("type", "").lower() == "rest":
-        catalog: Catalog = _Rest(name, **{**properties, **for_executors(properties)})
-    else:
-        catalog = _without_table_properties({**properties, **for_executors(properties)})
-    table = catalog.load_table(identifier)
+    trust = Trust(properties.get("name", "iceberg"), properties)
+    table = _catalog(properties).load_table(identifier)
     trust.check(identifier, table.metadata_location, {})
     return FoundTable(table.metadata_location, trust.storage(table.io.properties))
+
+
+def list_tables(properties: Mapping[str, str]) -> list[str]:
+    """Return the identifiers of all tables, sorted; raises what PyIceberg and the libraries of its catalogs raise."""
+    catalog = _catalog(properties)
+    namespaces = list(catalog.list_namespaces())
+    for namespace in namespaces:  # it grows meanwhile
+        namespaces += catalog.list_namespaces(namespace)
+    return sorted(".".join(name) for namespace in namespaces for name in catalog.list_tables(namespace))
+
+
+def _catalog(properties: Mapping[str, str]) -> Catalog:
+    name = properties.get("name", "iceberg")
+    if properties.get("type", "").lower() == "rest":
+        return _Rest(name, **{**properties, **for_executors(properties)})
+    return _without_table_properties({**properties, **for_executors(properties)})
 
 
 def _without_table_properties(properties: dict[str, str]) -> Catalog:

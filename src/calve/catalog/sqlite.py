@@ -20,6 +20,7 @@ __all__ = ["SqliteCatalog", "sqlite_file"]
 
 _STEP = "catalog"
 _URI = "jdbc:sqlite:"
+_LIST = "SELECT * FROM iceberg_tables WHERE catalog_name = ?"
 _FIND = "SELECT * FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
 
 
@@ -44,31 +45,47 @@ class SqliteCatalog:
         self._name = properties.get("name", "iceberg")
         self._io_properties = for_executors({key: value for key, value in properties.items() if key != "name"})
 
+    def identifiers(self) -> list[str]:
+        """Return the identifiers of all tables, sorted.
+
+        Raises:
+            SinkUnavailableError: The database cannot be read.
+        """
+        rows = self._select(_LIST, (self._name,), "")
+        return sorted(f"{row['table_namespace']}.{row['table_name']}" for row in rows if not _is_view(row))
+
+    def location(self, identifier: str) -> str | None:
+        """Return where the metadata of a table is, or None if it does not exist.
+
+        Raises:
+            SinkUnavailableError: The database cannot be read.
+        """
+        namespace, _, name = identifier.rpartition(".")
+        rows = self._select(_FIND, (self._name, namespace, name), identifier)
+        return str(rows[0]["metadata_location"]) if rows and not _is_view(rows[0]) else None
+
     def load(self, identifier: str) -> Table | None:
         """Return the current state of a table, or None if it does not exist.
 
         Raises:
             SinkUnavailableError: The database or the table's metadata cannot be read.
         """
-        location = self._metadata_location(identifier)
+        location = self.location(identifier)
         return _table(identifier, self._metadata(identifier, location), self._io_properties) if location else None
 
-    def _metadata_location(self, identifier: str) -> str | None:
-        namespace, _, name = identifier.rpartition(".")
+    def _select(self, query: str, values: tuple[str, ...], identifier: str) -> list[sqlite3.Row]:
         if not self._file.is_file():
-            return None
+            return []
         try:
             with contextlib.closing(sqlite3.connect(f"{self._file.absolute().as_uri()}?mode=ro", uri=True)) as database:
                 database.row_factory = sqlite3.Row
                 if not database.execute("SELECT 1 FROM sqlite_master WHERE name = 'iceberg_tables'").fetchone():
-                    return None
-                row = database.execute(_FIND, (self._name, namespace, name)).fetchone()
+                    return []
+                return database.execute(query, values).fetchall()
         except sqlite3.Error as error:
             hint = "Check that it is an Iceberg catalog and readable"
             message = f"The catalog {self._file} cannot be read: {error}"
             raise SinkUnavailableError(message, step=_STEP, target=identifier, hint=hint) from error
-        is_view = row is not None and "iceberg_type" in row.keys() and row["iceberg_type"] == "VIEW"  # noqa: SIM118
-        return None if row is None or is_view else str(row["metadata_location"])
 
     def _metadata(self, identifier: str, location: str) -> dict[str, Any]:
         try:
@@ -81,6 +98,10 @@ class SqliteCatalog:
             message = f"The metadata of the table {identifier} cannot be read: {error}"
             raise SinkUnavailableError(message, step=_STEP, target=identifier, hint=hint) from error
         return metadata
+
+
+def _is_view(row: sqlite3.Row) -> bool:
+    return "iceberg_type" in row.keys() and row["iceberg_type"] == "VIEW"  # noqa: SIM118
 
 
 def _table(identifier: str, metadata: dict[str, Any], io_properties: dict[str, str]) -> Table:

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from calve.cli import failures, options
+from calve.cli.catalogs import catalog_of, iceberg_sinks, pipelines
 from calve.cli.help import Command
 from calve.cli.output import echo
 from calve.cli.table import columns
 from calve.errors import SettingsError
-from calve.observe.humanize import many, size
+from calve.observe.humanize import size
 from calve.observe.log import Log, configure
-from calve.settings import parse
 from calve.table.limits import DEFAULTS
 
 if TYPE_CHECKING:
@@ -52,12 +52,7 @@ _FIGURES = {
 @click.command(cls=Command)
 @click.argument("tables", metavar="TABLE...", nargs=-1, required=True)
 @options.catalog
-@click.option(
-    "--pipelines",
-    type=click.Path(exists=True, path_type=Path),
-    metavar="PATH",
-    help="Take the catalog from the sinks of this YAML file or folder.",
-)
+@pipelines
 @click.option("--branch", default="main", show_default=True, metavar="NAME", help="Branch to convert and compact.")
 @click.option("--only", multiple=True, type=click.Choice(_STEPS), help="Only this step; repeatable.")
 @click.option(
@@ -103,9 +98,9 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
     older_than: timedelta | None = chosen["older_than"]
     if "orphans" in steps:
         check_age(older_than, chosen["force"])
-    sinks = _iceberg_sinks(chosen["pipelines"]) if chosen["pipelines"] else []
+    sinks = iceberg_sinks(chosen["pipelines"]) if chosen["pipelines"] else []
     if chosen["pipelines"]:
-        chosen["catalog"] = {**_catalog_of(chosen["pipelines"], sinks), **chosen["catalog"]}
+        chosen["catalog"] = {**catalog_of(chosen["pipelines"], sinks), **chosen["catalog"]}
     if not chosen["catalog"] and not Path("lakehouse/catalog.db").is_file():
         raise SettingsError(
             "There is no catalog in ./lakehouse",
@@ -123,29 +118,6 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
     if as_json:
         echo(json.dumps({"tables": [report.to_dict() for report in reports]}, indent=2))
     ctx.exit(failures.FAILED if any(report.error for report in reports) else 0)
-
-
-def _iceberg_sinks(path: Path) -> list[IcebergSettings]:
-    from calve.pipeline.plugins import PLUGINS
-
-    return [sink.value for one in parse(path, PLUGINS).pipelines for sink in one.sinks if sink.name == "iceberg"]
-
-
-def _catalog_of(path: Path, sinks: Sequence[IcebergSettings]) -> dict[str, str]:
-    """Return the properties of the catalog of all Iceberg sinks of a configuration.
-
-    Raises:
-        SettingsError: The sinks have several catalogs, or there is no such sink.
-    """
-    found = {json.dumps(sink.catalog or {}, sort_keys=True): sink.catalog or {} for sink in sinks}
-    if len(found) != 1:
-        raise SettingsError(
-            f"The pipelines of {path} have {many(len(found), 'catalog')} of Iceberg",
-            step="settings",
-            target="--pipelines",
-            hint="Set the catalog: --catalog type=… --catalog uri=…",
-        )
-    return next(iter(found.values()))
 
 
 def _planned(bench: Workbench, sinks: Sequence[IcebergSettings], as_json: bool) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""`calve sql`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from calve.cli import options
+from calve.cli.catalogs import chosen_catalog, pipelines
+from calve.cli.help import Command
+from calve.sql import duckdb_name
+
+if TYPE_CHECKING:
+    import duckdb
+
+    from calve.catalog.open_tables import OpenTables
+
+__all__ = ["sql"]
+
+
+@click.command(cls=Command)
+@click.argument("query")
+@options.catalog
+@pipelines
+@options.json_output
+@options.debug
+def sql(query: str, catalog: dict[str, str], pipelines: Path | None, as_json: bool) -> None:
+    """Query tables with DuckDB's SQL, deletes applied, without Spark. The tables are read whole; nothing is written.
+
+    Tables are named as NAMESPACE.TABLE, and those of deeper namespaces as "a.b".TABLE.
+
+    Examples:
+      calve sql "SELECT city, sum(total) FROM shop.orders GROUP BY city"
+      calve sql "SELECT count(*) FROM shop.orders" --json
+      calve sql "SELECT * FROM shop.orders JOIN shop.items USING (id)" --pipelines shop.yaml
+    """
+    import duckdb  # here, so that `calve sql --help` is fast
+
+    from calve.catalog.open_tables import OpenTables
+    from calve.cli.rows import connect, print_rows, wrong_query
+
+    database = connect()
+    try:
+        _copy_tables(database, query, OpenTables(chosen_catalog(pipelines, catalog)))
+        print_rows(database.sql(query).to_arrow_reader(), as_json)
+    except duckdb.Error as error:
+        raise wrong_query(error) from error
+
+
+def _copy_tables(database: duckdb.DuckDBPyConnection, query: str, tables: OpenTables) -> None:
+    """Copy the tables that a query names into the database.
+
+    Raises:
+        CalveError: One does not exist, or cannot be read.
+    """
+    from calve.catalog.rows import TableRows
+
+    for name in sorted(database.get_table_names(query, qualified=True)):
+        namespace, _, table = name.rpartition(".")
+        namespace, table = namespace.strip('"'), table.strip('"')
+        if not namespace:
+            continue  # a table function, or an error that DuckDB names
+        database.register("rows_of_table", TableRows(tables.open(f"{namespace}.{table}")).reader())
+        database.execute(f"CREATE SCHEMA IF NOT EXISTS {duckdb_name(namespace)}")
+        target = f"{duckdb_name(namespace)}.{duckdb_name(table)}"
+        database.execute(f"CREATE TABLE {target} AS SELECT * FROM rows_of_table")
+        database.unregister("rows_of_table")

@@ -14,6 +14,7 @@ import pyarrow as pa
 from pyiceberg.table import StaticTable
 
 from calve.catalog.catalog import Catalog
+from calve.catalog.rows import TableRows
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
 from calve.dead_letters.rejects import DeadLetterLocation
@@ -180,6 +181,13 @@ class Changing:
         if snapshot is None:
             return []
         rows = table.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
+        return self._known(
+            [[row["id"], row["sub"]["n"] if self.nested else row["sub"], row["place"], row["value"]] for row in rows]
+        )
+
+    def in_calve(self) -> list[list[Any]]:
+        """Give the rows of the main branch as `calve show` reads them, without a JVM, equality deletes too."""
+        rows = TableRows(StaticTable.from_metadata(self._metadata())).reader().read_all().to_pylist()
         return self._known(
             [[row["id"], row["sub"]["n"] if self.nested else row["sub"], row["place"], row["value"]] for row in rows]
         )

@@ -89,7 +89,7 @@ def test_the_table_is_the_dictionary_after_every_commit(
         done |= {mode} if any(not one.is_data for one in files[table.batch]) else set()
         die_at(death, lambda files=files, mode=mode: table.commit(files, mode))
         table.commit(files, mode)
-        assert table.in_spark() == table.expected()
+        assert table.in_spark() == table.in_calve() == table.expected()
         if (other := other_reader(table, done)) is not None:
             assert other() == table.expected()
 
@@ -115,10 +115,10 @@ def test_equality_deletes_reach_older_rows_only_and_wherever_they_are_for_a_read
         {2: table.stage([("u", 1, 0, "y"), ("u", 2, 1, None), ("d", 3, 0, None), ("d", 4, 1, None)], 2)}, MODES[0]
     )
     table.commit({3: table.stage([("u", 1, 0, "x"), ("c", 3, 0, "y"), ("d", 2, 1, None)])}, MODES[0])
-    assert table.in_spark() == table.in_rust() == table.expected()
+    assert table.in_spark() == table.in_rust() == table.in_calve() == table.expected()
     table.catalog.load_java(NAME).updateSchema().moveFirst("value").commit()
     table.commit({4: table.stage([("d", 5, 1, None), ("u", 5, 0, "y")])}, MODES[0])
-    assert table.in_spark() == table.in_rust() == table.expected()
+    assert table.in_spark() == table.in_rust() == table.in_calve() == table.expected()
 
 
 def named(spark: SparkSession, folder: Path, scheme: str = "") -> Catalog:

@@ -137,7 +137,7 @@ def test_every_make_target_that_the_readme_names_is_there() -> None:
 
 
 def test_the_readme_stays_short() -> None:
-    assert len(TEXTS["README.md"].splitlines()) <= 150
+    assert len(TEXTS["README.md"].splitlines()) <= 100
 
 
 def test_the_reference_and_the_schema_are_those_of_the_code() -> None:

@@ -20,6 +20,7 @@ from calve.catalog.diagnose import disk_explained, not_opened
 from calve.catalog.namespaces import unless
 from calve.catalog.probe import Storage, try_storing
 from calve.catalog.retry import retried
+from calve.catalog.sqlite import embedded
 from calve.catalog.steady import Steady
 from calve.catalog.trust import Trust
 from calve.columns.evolve import Evolution
@@ -44,19 +45,6 @@ _DEFAULT_FORMAT_VERSION = 2
 _PATIENCE = {"rest.client.connection-timeout-ms": "10000", "rest.client.socket-timeout-ms": "60000"}
 """Without timeouts Iceberg's client waits forever for a silent server."""
 _FREE_FIELD_ID = 2_000_000_000
-
-
-def embedded(folder: Path) -> dict[str, str]:
-    """Return the properties of the embedded catalog: JDBC on SQLite, readable by PyIceberg, DuckDB and Spark."""
-    warehouse = folder.absolute()
-    return {
-        "name": "lakehouse",
-        "type": "jdbc",
-        "uri": f"jdbc:sqlite:{warehouse / 'catalog.db'}",
-        "warehouse": str(warehouse),
-        "jdbc.schema-version": "V1",
-        "jdbc.busy_timeout": "60000",  # writers wait for each other's lock on the file instead of failing
-    }
 
 
 class _Names(NamedTuple):

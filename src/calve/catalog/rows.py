@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import duckdb
@@ -17,14 +16,18 @@ import pyarrow as pa
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
-from pyiceberg.schema import Schema
+from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import FileScanTask, ManifestGroupPlanner, Table
 from pyiceberg.types import NestedField
 
 from calve.errors import UnsupportedError
 from calve.sql import duckdb_name
+from calve.table.schema import path_of
 
 __all__ = ["TableRows"]
+
+_PLACE = "_place"
+"""The number of a row in its batch."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +72,7 @@ class TableRows:
             raise UnsupportedError(message, step="read", target=name, hint="calve changes reads it") from error
 
     def reader(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
-        """Return the rows as a stream; None: with all columns."""
+        """Return the rows as a stream, those of the newest files first; None: with all columns."""
         names = [name for name in self.schema.names if columns is None or name in columns]
         schema = pa.schema([self.schema.field(name) for name in names])
         return pa.RecordBatchReader.from_batches(schema, self._batches(schema))
@@ -77,7 +80,7 @@ class TableRows:
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         sequences, deletes, tasks = self._plan()
         groups: dict[tuple[_Deletes, ...], list[FileScanTask]] = {}
-        for task in tasks:
+        for task in sorted(tasks, key=lambda task: -sequences[task.file.file_path]):
             sequence = sequences[task.file.file_path]
             groups.setdefault(tuple(one for one in deletes if one.apply_to(task.file, sequence)), []).append(task)
         for applied, files in groups.items():
@@ -114,43 +117,49 @@ class TableRows:
 
 
 class _Keys:
-    """The deleted keys of some files of equality deletes, as tables of DuckDB, one for each set of key columns."""
+    """The deleted keys of some files of equality deletes, as tables of DuckDB, one for each set of key columns.
+
+    Attributes:
+        fields: The top-level columns that have keys, by id.
+    """
 
     def __init__(self, table: Table, deletes: Sequence[_Deletes]) -> None:
-        known = dict(chain.from_iterable(((field.field_id, field) for field in one.fields) for one in _schemas(table)))
-        self._sets: dict[str, list[str]] = {}
+        self._sets: dict[str, list[tuple[str, ...]]] = {}
         self.fields: dict[int, NestedField] = {}
         if not deletes:
             return
         self._database = duckdb.connect(config={"threads": 1})
         for number, ids in enumerate(sorted({one.ids for one in deletes})):
-            fields = {field_id: known[field_id] for field_id in ids}
-            scan = ArrowScan(table.metadata, table.io, Schema(*fields.values()), AlwaysTrue())
+            schema = _schema_with(table, ids)
+            scan = ArrowScan(table.metadata, table.io, prune_columns(schema, set(ids)), AlwaysTrue())
             keys = scan.to_table([FileScanTask(one.file) for one in deletes if one.ids == ids])
             self._database.register("keys", keys)
             self._database.execute(f"CREATE TABLE keys_{number} AS SELECT * FROM keys")
-            self._sets[f"keys_{number}"] = [field.name for field in fields.values()]
-            self.fields |= fields
+            paths = [path_of(schema, field_id) for field_id in ids]
+            self._sets[f"keys_{number}"] = paths
+            self.fields |= {(field := schema.find_field(path[0])).field_id: field for path in paths}
 
     def without_deleted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows whose key was not deleted."""
         if not self._sets or not batch.num_rows:
             return batch
-        names = list(dict.fromkeys(chain.from_iterable(self._sets.values())))
+        names = [field.name for field in self.fields.values()]
         columns: list[Any] = [*(batch.column(name) for name in names), pa.array(range(batch.num_rows), pa.int64())]
-        rows = pa.table(columns, names=[*(f"c{number}" for number in range(len(names))), "place"])
-        self._database.register("rows_", rows)
+        self._database.register("batch", pa.table(columns, names=[*names, _PLACE]))
         conditions = [
-            f"NOT EXISTS (SELECT 1 FROM {keys} k WHERE {_same(columns, names)})" for keys, columns in self._sets.items()
+            f"NOT EXISTS (SELECT 1 FROM {keys} k WHERE {' AND '.join(map(_is_same, paths))})"
+            for keys, paths in self._sets.items()
         ]
-        kept = self._database.execute(f"SELECT place FROM rows_ r WHERE {' AND '.join(conditions)} ORDER BY place")
-        return batch.take(pa.array([place for (place,) in kept.fetchall()], pa.int64()))
+        query = f"SELECT {_PLACE} FROM batch r WHERE {' AND '.join(conditions)} ORDER BY {_PLACE}"
+        return batch.take(pa.array([place for (place,) in self._database.execute(query).fetchall()], pa.int64()))
 
 
-def _same(columns: Sequence[str], names: Sequence[str]) -> str:
-    return " AND ".join(f"k.{duckdb_name(name)} IS NOT DISTINCT FROM r.c{names.index(name)}" for name in columns)
+def _is_same(path: Sequence[str]) -> str:
+    name = ".".join(map(duckdb_name, path))
+    return f"k.{name} IS NOT DISTINCT FROM r.{name}"
 
 
-def _schemas(table: Table) -> list[Schema]:
-    """Return the table's schemas, the current one last: a key may have a column that is gone."""
-    return [*table.schemas().values(), table.schema()]
+def _schema_with(table: Table, ids: Sequence[int]) -> Schema:
+    """Return the newest schema that has all of these columns: one of them may be gone from the current one."""
+    schemas = [table.schema(), *(schema for _, schema in sorted(table.schemas().items(), reverse=True))]
+    return next((schema for schema in schemas if set(ids) <= set(schema.field_ids)), table.schema())

@@ -16,12 +16,25 @@ from calve.catalog.storage import for_executors
 from calve.errors import SinkUnavailableError
 from calve.table.loaded import Table
 
-__all__ = ["SqliteCatalog", "sqlite_file"]
+__all__ = ["SqliteCatalog", "embedded", "sqlite_file"]
 
 _STEP = "catalog"
 _URI = "jdbc:sqlite:"
 _LIST = "SELECT * FROM iceberg_tables WHERE catalog_name = ?"
 _FIND = "SELECT * FROM iceberg_tables WHERE catalog_name = ? AND table_namespace = ? AND table_name = ?"
+
+
+def embedded(folder: Path) -> dict[str, str]:
+    """Return the properties of the embedded catalog: JDBC on SQLite, readable by PyIceberg, DuckDB and Spark."""
+    warehouse = folder.absolute()
+    return {
+        "name": "lakehouse",
+        "type": "jdbc",
+        "uri": f"jdbc:sqlite:{warehouse / 'catalog.db'}",
+        "warehouse": str(warehouse),
+        "jdbc.schema-version": "V1",
+        "jdbc.busy_timeout": "60000",  # writers wait for each other's lock on the file instead of failing
+    }
 
 
 def sqlite_file(properties: Mapping[str, str]) -> Path | None:

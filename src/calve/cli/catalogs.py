@@ -52,7 +52,7 @@ def catalog_of(path: Path, sinks: Sequence[IcebergSettings]) -> dict[str, str]:
 
 def chosen_catalog(path: Path | None, properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of the catalog; those of the options win. Without any it is the embedded one."""
-    from calve.catalog.catalog import embedded  # brings PyArrow
+    from calve.catalog.sqlite import embedded  # brings PyIceberg
 
     found = {**(catalog_of(path, iceberg_sinks(path)) if path else {}), **properties}
     return found or embedded(Path("lakehouse"))

@@ -7,8 +7,6 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-import click
-
 from calve.cli.output import echo
 from calve.cli.table import columns
 from calve.errors import SettingsError
@@ -52,7 +50,7 @@ def print_rows(rows: pa.RecordBatchReader, as_json: bool) -> None:
     cells = [[_cell(row[name]) for name in rows.schema.names] for row in found]
     for line in columns(headings, cells):
         echo(line)
-    click.echo(f"({many(len(found), 'row')})", err=True)
+    echo(f"({many(len(found), 'row')})", err=True)
 
 
 def _rows(rows: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:

@@ -31,7 +31,7 @@ def show(
     pipelines: Path | None,
     as_json: bool,
 ) -> None:
-    """Show rows of a table, deletes applied: without Spark, by DuckDB's SQL.
+    """Show rows of a table, those of the newest files first, deletes applied: without Spark, by DuckDB's SQL.
 
     Examples:
       calve show shop.orders

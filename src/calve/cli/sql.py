@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from calve.catalog.open_tables import OpenTables
 
 __all__ = ["sql"]
+
+_NAME = re.compile(r'"(?:[^"]|"")+"|[^".]+')
 
 
 @click.command(cls=Command)
@@ -57,13 +60,18 @@ def _copy_tables(database: duckdb.DuckDBPyConnection, query: str, tables: OpenTa
     """
     from calve.catalog.rows import TableRows
 
-    for name in sorted(database.get_table_names(query, qualified=True)):
-        namespace, _, table = name.rpartition(".")
-        namespace, table = namespace.strip('"'), table.strip('"')
+    for namespace, table in sorted(map(_parts, database.get_table_names(query, qualified=True))):
         if not namespace:
             continue  # a table function, or an error that DuckDB names
         database.register("rows_of_table", TableRows(tables.open(f"{namespace}.{table}")).reader())
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {duckdb_name(namespace)}")
         target = f"{duckdb_name(namespace)}.{duckdb_name(table)}"
-        database.execute(f"CREATE TABLE {target} AS SELECT * FROM rows_of_table")
+        database.execute(f"CREATE TABLE IF NOT EXISTS {target} AS SELECT * FROM rows_of_table")
         database.unregister("rows_of_table")
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """Return namespace and table of a name as DuckDB gives it: quoted where needed, and perhaps with an alias."""
+    words = _NAME.findall(name.partition(" AS ")[0])
+    parts = [word.strip('"').replace('""', '"') for word in words]
+    return ".".join(parts[:-1]), parts[-1]

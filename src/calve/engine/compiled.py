@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-import pyspark
-
+from calve.engine import spark_package
 from calve.engine.cache import cache_folder
 
 __all__ = ["java_class"]
@@ -39,7 +38,7 @@ def java_class(jvm: Any, module: str, name: str) -> Any:
         name: The class.
     """
     source = files(module.rpartition(".")[0]).joinpath(f"{name}.java").read_text()
-    package = f"compiled{hashlib.sha256(f'{pyspark.__version__} {source}'.encode()).hexdigest()[:16]}"
+    package = f"compiled{hashlib.sha256(f'{spark_package.version()} {source}'.encode()).hexdigest()[:16]}"
     with _lock:
         classes = _loaded.setdefault(jvm, {})
         if package not in classes:

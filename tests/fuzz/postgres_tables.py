@@ -7,6 +7,7 @@ from typing import Any
 
 from calve.sources.database.settings import Tables
 from calve.sources.postgres.settings import PostgresSettings
+from fuzz.statements import transaction
 from services.postgres import Postgres
 from sources.mysql.follow import postgres_settings
 
@@ -20,6 +21,7 @@ TYPES = {
     "boolean": ("true", "false"),
     "numeric(8,2)": ("1.50", "-999999.99"),
     "numeric": ("1.10", "1.1"),
+    "float8": ("'-0'", "0", "'NaN'", "1.5", "'Infinity'"),
     "date": ("'2024-02-29'", "'0001-01-01'"),
     "timestamp": ("'2024-01-02 03:04:05.6'", "'1969-12-31 23:59:59'"),
     "uuid": ("'00000000-0000-0000-0000-00000000000a'",),
@@ -130,8 +132,7 @@ class PostgresTable:
 
     def _transaction(self) -> str:
         kinds = [self._insert, self._update, self._delete, self._move, self._shift]
-        statements = [self._chance.choice(kinds)() for _ in range(self._chance.randint(2, 5))]
-        return f"begin; {'; '.join(statements)}; {self._chance.choice(('commit', 'commit', 'rollback'))}"
+        return transaction(self._chance, kinds)
 
     def _alter(self) -> str:
         self._added += 1
@@ -176,7 +177,7 @@ class PostgresDialect:
     def settings(self, database: str, exclude: list[str]) -> PostgresSettings:
         """See `Dialect`."""
         tables = Tables(include=["public.t?"], exclude=[f"public.{name}" for name in exclude])
-        return postgres_settings(self._server, database, tables=tables)
+        return postgres_settings(self._server, database, tables=tables, no_key="append")
 
     def table(self, name: str, chance: random.Random) -> PostgresTable:
         """See `Dialect`."""
@@ -197,6 +198,12 @@ class PostgresDialect:
         match value:
             case bool():
                 return str(value).lower()
+            case float():
+                return (
+                    f"{value:.0f}"
+                    if value.is_integer()
+                    else {"nan": "NaN", "inf": "Infinity"}.get(f"{value}", f"{value}")
+                )
             case list():
                 return "{" + ",".join(_element(each) for each in value) + "}"
             case None:

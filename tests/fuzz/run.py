@@ -24,15 +24,17 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from fuzz import databases, files_play, http_play, yaml_play
 from fuzz.check import Finding
+from fuzz.mysql_dialect import MysqlDialect
 from fuzz.poison import Poison
 from fuzz.postgres_tables import PostgresDialect
+from services.mysql import MARIADB, MYSQL, MySql
 from services.postgres import Postgres
 
 FOLDER = Path(__file__).parents[2] / "build" / "fuzz"
@@ -41,6 +43,12 @@ ROUND_SECONDS = 240.0
 ROUNDS_OF_A_PROCESS = 80
 TELL_SECONDS = 30.0
 COUNTED = ("rounds", "batches", "events", "rows")
+SERVERS: dict[str, Callable[[contextlib.ExitStack], databases.Dialect]] = {
+    "postgres": lambda stack: PostgresDialect(stack.enter_context(Postgres())),
+    "mysql": lambda stack: MysqlDialect(stack.enter_context(MySql(MYSQL))),
+    "mariadb": lambda stack: MysqlDialect(stack.enter_context(MySql(MARIADB))),
+}
+"""The databases whose random tables are followed."""
 STOPS = ("stop", "hang", "bug", "quarantine")
 """The kinds of findings where a pipeline did not do its work; all others are differences."""
 
@@ -55,7 +63,7 @@ def main() -> int:
     total = Total()
     print(f"fuzz: seed {asked.seed}, {asked.seconds:g} s; rounds with findings are kept in {asked.folder}", flush=True)
     first, end = asked.round or 0, time.monotonic() + asked.seconds
-    if asked.http or asked.yaml or asked.files or asked.databases:
+    if asked.http or asked.yaml or asked.files or asked.databases is not None:
         with contextlib.ExitStack() as servers:
             return without_spark(asked, first, end, servers)
     while time.monotonic() < end:
@@ -77,7 +85,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--http", action="store_true", help="send bytes to the http source")
     parser.add_argument("--yaml", action="store_true", help="validate changed configurations")
     parser.add_argument("--files", action="store_true", help="read files of all text formats, packed and cut off")
-    parser.add_argument("--databases", action="store_true", help="follow random tables of databases")
+    servers = {"nargs": "*", "choices": SERVERS, "metavar": "SERVER"}
+    parser.add_argument("--databases", **servers, help="follow random tables of postgres, mysql and mariadb in turn")
     parser.add_argument("--poison", type=int, metavar="N", help="send N events of every reject code among good ones")
     return parser.parse_args()
 
@@ -101,9 +110,10 @@ def without_spark(asked: argparse.Namespace, first: int, end: float, servers: co
         kind, of, counted = "yaml", yaml_play.of, ("files", "valid", "refused")
     elif asked.files:
         kind, of, counted = "files", files_play.of, ("files", "events", "rejects")
-    elif asked.databases:
-        dialect = PostgresDialect(servers.enter_context(Postgres()))
-        kind, of = "postgres", functools.partial(databases.of, dialect)
+    elif asked.databases is not None:
+        names = asked.databases or list(SERVERS)
+        dialects = [SERVERS[name](servers) for name in names]
+        kind, of = "-".join(names), functools.partial(databases.of_all, dialects)
         counted = ("statements", "rows", "refused", "stopped")
     total = Total(counted=("rounds", *counted))
     for number in [asked.round] if asked.round is not None else itertools.count(first):

@@ -214,12 +214,14 @@ class SourceTable:
         uuid: The table's own identity.
         schema_json: The schema that the rows were read by, reduced to the fields that the events have.
         attributes: The metadata attributes that all its rows share; None: `iceberg_table_name` alone.
+        is_history: Whether it has no key, and its events are changes that are only appended.
     """
 
     name: str
     uuid: str
     schema_json: str
     attributes: Mapping[str, str] | None = None
+    is_history: bool = False
 
 
 @runtime_checkable

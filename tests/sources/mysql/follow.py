@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from calve.event.columns import SCHEMA, TYPED
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.own_targets import Shared, nothing_shared
 from calve.sources.database.settings import DatabaseSettings, Tables
+from calve.sources.database.table import HISTORY
 from calve.sources.mysql import source
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres import source as postgres
@@ -28,10 +30,8 @@ def settings_of(server: MySql, database: str, **more: Any) -> MysqlSettings:
         port=server.port,
         username="root",
         password=PASSWORD,
-        tables=Tables(include=[f"{database}.*"]),
-        min_free_bytes=0,
         allow_cleartext_password=True,
-        **more,
+        **{"tables": Tables(include=[f"{database}.*"]), "min_free_bytes": 0, **more},
     )
 
 
@@ -73,6 +73,7 @@ class Follower:
         apart: Those of tables that are read again, until they are compared.
         differing: How many rows differed, by table.
         fault: Why tables cannot be compared.
+        histories: The rows of tables whose changes become rows, with values by the numbers of columns.
     """
 
     def __init__(self, settings: DatabaseSettings, folder: Path, shared: Shared = nothing_shared) -> None:
@@ -83,6 +84,7 @@ class Follower:
         self.apart: dict[str, dict[str, dict]] = {}
         self.differing: dict[str, int] = {}
         self.fault = ""
+        self.histories: dict[str, list[dict[Any, Any]]] = {}
         self.before_first_plan: Callable[[], object] = lambda: None
 
     def read(self) -> dict[str, dict[str, dict]]:
@@ -113,6 +115,7 @@ class Follower:
         elif opened.to_clear is not None:
             for table in opened.to_clear:
                 self.rows.pop(table.attributes["table_name"], None)
+                self.histories.pop(table.attributes["table_name"], None)
             opened.cleared(True)
         elif opened.comparing is not None and opened.comparing.to_load is not None:
             self.apart.clear()
@@ -132,18 +135,29 @@ class Follower:
 
     def renamed(self, table: str) -> list[dict]:
         """Give the rows of a table with the names that its columns have by now."""
-        epochs = Epochs(self.folder)
-        epochs.load()
-        [now] = [one for one in epochs.tables.values() if one.name == table]
-        names = {column.number: column.name for column in now.columns}
+        names = self._names(table)
+        if table in self.histories:
+            return rows_at_end(self.histories[table], names)
         return [
             {names.get(self._numbers[table, key][name]): value for name, value in row.items()}
             for key, row in self.rows.get(table, {}).items()
         ]
 
+    def _names(self, table: str) -> dict[int, str]:
+        epochs = Epochs(self.folder)
+        epochs.load()
+        [now] = [one for one in epochs.tables.values() if one.name == table]
+        return {column.number: column.name for column in now.columns}
+
     def _apply(self, rows: list[dict], tables: dict[str, SourceTable], place: dict[str, dict[str, dict]]) -> None:
         for row in rows:
             fields = json.loads(tables[row["table_name"]].schema_json)["fields"]
+            if "change_type" in row[TYPED]:
+                assert row["operation"] == "insert"
+                numbers = {field["name"]: field["id"] for field in fields}
+                values = {name if name in HISTORY else numbers[name]: value for name, value in row[TYPED].items()}
+                self.histories.setdefault(row["table_name"], []).append(values)
+                continue
             self._numbers[row["table_name"], row["document_id"]] = {field["name"]: field["id"] for field in fields}
             table, key = place.setdefault(row["table_name"], {}), row["document_id"]
             if row["operation"] == "delete":
@@ -151,6 +165,22 @@ class Follower:
             else:
                 assert row["operation"] == "update" or key not in table, "an insert of a row that is there"
                 table[key] = row[TYPED]
+
+
+def rows_at_end(history: list[dict[Any, Any]], names: dict[int, str]) -> list[dict]:
+    """Give the rows that a table has at the end of its history, as its documentation says how."""
+    loaded = max((row["change_position"] for row in history if row["change_type"] == "LOAD"), default=0)
+    counts: Counter[str] = Counter()
+    rows = {}
+    for row in history:
+        position, kind = row["change_position"], row["change_type"]
+        if (position != loaded) if kind == "LOAD" else (position <= loaded):
+            continue
+        values = {names[number]: row.get(number) for number in names}
+        counts[repr(values)] += 1 if kind in ("LOAD", "INSERT", "UPDATE_AFTER") else -1
+        rows[repr(values)] = values
+    assert all(count >= 0 for count in counts.values()), "a row went that was not there"
+    return [rows[text] for text in counts.elements()]
 
 
 def stopped_in(folder: Path) -> dict[str, str]:

@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import pytest
 
+from calve.sources.database.table import Column, Table
+from calve.sources.mysql.conversions import unlogged
 from calve.sources.mysql.ddl import Effect, effects
+from calve.sources.mysql.table_map import ENUM
 
 
 def of(text: str) -> list[tuple[object, ...]]:
@@ -52,3 +55,12 @@ def test_statements_tell_what_they_do_to_tables(text: str, expected: list[tuple[
 def test_a_statement_that_changes_rows_names_its_tables() -> None:
     assert Effect("rows", "o", "t") in effects("INSERT INTO `o`.`t` VALUES (1)", "d")
     assert Effect("rows", "d", "t") in effects("UPDATE t SET a = 'o.x'", "d")
+
+
+@pytest.mark.parametrize(("labels", "is_kept"), [(("x", "y"), True), (("x", "ÿ"), False)])
+def test_labels_that_a_server_may_lose_in_another_character_set_count_as_changed(
+    labels: tuple[str, ...], is_kept: bool
+) -> None:
+    column = Column("e", 1, "string", "enum", ENUM, 0, charset="latin1", labels=labels)
+    [effect] = effects("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", "d")
+    assert (unlogged(Table("d", 1, "d", "t", (column,)), effect.alteration, False) == "") is is_kept

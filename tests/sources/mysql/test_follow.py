@@ -121,9 +121,10 @@ def _check_what_comes_again(server: MySql, follower: Follower, folder: Path) -> 
     assert len(list((folder / "tables").iterdir())) == before + 1, "only the row after the statement is described"
     server.run("create table gone (id int primary key)", "insert into gone values (2)", database="ddl")
     follower.read()
-    assert stopped_in(folder) == {"ddl.no_key": "it has no key", "ddl.gone": "it was dropped and created again"}
+    assert stopped_in(folder) == {"ddl.no_key": NO_KEY, "ddl.gone": "it was dropped and created again"}
 
 
+NO_KEY = "it has no key, so its changes cannot be applied without no_key: append, which makes each change a row"
 STOPS = [
     (["truncate table t"], "it was truncated"),
     (["alter table t drop primary key, add primary key (id, n)", "insert into t values (3, 3)"], "its key has other"),

@@ -49,7 +49,7 @@ FIRST_MISSING = (
     "shop.no_key has no primary key",
 )
 THEN_MISSING = (
-    "f of shop.float_key is a double, which cannot be a key in Iceberg",
+    "shop.float_key has the column f in its key, a double, which cannot be a key in Iceberg",
     "shop.slow has the engine MyISAM",
     "the foreign key child_ibfk_1 of shop.child changes rows without a trace in the log",
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -192,9 +194,12 @@ def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable
         "create table parted_a partition of parted for values from ('2024-01-01') to ('2025-01-01')",
         "create table parted_b partition of parted for values from ('2025-01-01') to ('2026-01-01')",
         "insert into parted values (1, '2024-05-05'), (2, '2025-05-05')",
+        "create table notes (at date, note text)",
+        "alter table notes replica identity full",
+        "insert into notes values ('2024-01-01', 'a'), ('2024-01-01', 'a'), (null, 'b')",
         database=database,
     )
-    running = calve(yaml(server, database, "on_unlogged_change: ignore"))
+    running = calve(yaml(server, database, "on_unlogged_change: ignore\n      no_key: append"))
     once(running)
     assert set(rows(running, "shop.parted")) == {1, 2}
     server.run(
@@ -208,9 +213,12 @@ def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable
         "begin; delete from t where id = 61; rollback",
         "update parted set at = '2024-06-06' where id = 2",
         "insert into parted values (3, '2025-01-02')",
+        "delete from notes where ctid = '(0,1)'",
+        "update notes set at = '2025-01-01', note = 'c' where note = 'b'",
         database=database,
     )
     once(running)
+    _check_notes(running)
     found = rows(running, "shop.t")
     expected = server.run("select row_to_json(t) from t", database=database)
     assert {
@@ -227,6 +235,21 @@ def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable
         2: "2024-06-06",
         3: "2025-01-02",
     }
+
+
+def _check_notes(running: Calve) -> None:
+    """Check the history of a table without a key, and the statement of the documentation that makes its rows of it."""
+    spark = running.shared_spark()
+    text = (Path(__file__).parents[3] / "docs" / "postgres.md").read_text()
+    [sql] = re.findall(r"```sql\n(WITH .*?)```", text, re.DOTALL)
+    history = spark.table("lakehouse.shop.notes")
+    counts = {row[0]: row[1] for row in history.groupBy("change_type").count().collect()}
+    assert counts == {"LOAD": 3, "DELETE": 1, "UPDATE_BEFORE": 1, "UPDATE_AFTER": 1}
+    found = spark.sql(sql.replace("shop.notes", "lakehouse.shop.notes")).collect()
+    assert sorted((str(row["at"]), row["note"], row["times"]) for row in found) == [
+        ("2024-01-01", "a", 1),
+        ("2025-01-01", "c", 1),
+    ]
 
 
 STOPS = {
@@ -337,7 +360,7 @@ def test_what_the_database_lacks_is_told_with_the_sql_that_mends_it(
     for expected in (
         "public.no_key has no primary key",
         'ALTER TABLE "public"."no_key" ADD PRIMARY KEY',
-        "f of public.float_key is a double precision, which cannot be a key in Iceberg",
+        "public.float_key has the column f in its key, a double precision, which cannot be a key in Iceberg",
         'GRANT SELECT ON "public"."float_key", "public"."no_key", "public"."t" TO "reader"',
     ):
         assert expected in told

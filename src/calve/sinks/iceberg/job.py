@@ -41,6 +41,7 @@ class TableJob(SinkJob):
         fields: The fields of an event that are written; routes, table names and dead letters know them all.
         event_time: The column that says when an event happened.
         changes: Whether rows are updated and deleted by key, not only appended.
+        histories: Tables to which rows are only appended, although others are updated and deleted.
         identifier_columns: The key; empty means the table's identifier fields.
         upsert: An INSERT replaces an older row of the same key.
         write_mode: How deletes reach a table when they are committed.
@@ -66,6 +67,7 @@ class TableJob(SinkJob):
     timestamp_formats: tuple[str, ...] = ()
     case_insensitive: bool = False
     changes: bool = False
+    histories: frozenset[str] = frozenset()
     identifier_columns: tuple[str, ...] = ()
     upsert: bool = False
     write_mode: WriteMode = EQUALITY_DELETE
@@ -105,10 +107,14 @@ class TableJob(SinkJob):
         declared = {path[0] for path, kind in types if kind.is_primitive and self.rules.types.of(path)}
         return frozenset(each.name for each in table.schema.fields) - declared - self._declared(table)
 
+    def appends(self, table: str) -> bool:
+        """Return whether rows are only appended to a table."""
+        return not self.changes or table in self.histories
+
     def converter(self, table: Table) -> Converter | Reducer:
         """Make what turns the events of a table into rows, or into changes of rows."""
         options = self.options(table)
-        if not self.changes:
+        if self.appends(table.identifier):
             return Converter(table, options)
         return Reducer(table, Key(table, self.identifier_columns), options, self.upsert, self.keep)
 

@@ -59,6 +59,10 @@ class Mirrors:
         """Return the source tables of a table."""
         return self._sources.get(name, [])
 
+    def is_history(self, name: str) -> bool:
+        """Return whether the rows of a mirror are changes of its source tables, which are only appended."""
+        return bool(self.of(name)) and all(source.is_history for source in self.of(name))
+
     def schema(self, name: str) -> Schema | None:
         """Return the schema of a new mirror; None if the table is not a mirror."""
         sources = self.of(name)
@@ -117,7 +121,8 @@ class Mirrors:
         key = whole.get("identifier-field-ids", [])
         key = key if ids.issuperset(key) else []  # a part of a key identifies no row
         narrowed = {"type": "struct", "schema-id": 0, "fields": fields, "identifier-field-ids": key}
-        return SourceTable(table.name, table.uuid, json.dumps(narrowed, separators=(",", ":")))
+        text = json.dumps(narrowed, separators=(",", ":"))
+        return SourceTable(table.name, table.uuid, text, is_history=table.is_history)
 
 
 def _plain(kind: Any) -> Any:

@@ -220,6 +220,7 @@ class IcebergSink:
             timestamp_formats=tuple(settings.timestamp_formats),
             case_insensitive=settings.case_insensitive,
             changes=settings.changes,
+            histories=frozenset(filter(self._mirrors.is_history, self._mirrors.names())),
             identifier_columns=tuple(settings.identifier_columns),
             upsert=settings.upsert,
             write_mode=settings.write_mode,

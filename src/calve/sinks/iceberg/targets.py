@@ -391,7 +391,7 @@ class SinkTargets:
 
     def _keyed(self, table: Table | Absent | Draft) -> Table | Absent | Draft:
         """Return a table, or an absent one if its rows must be changed but it has no key, or not that of its source."""
-        if not isinstance(table, Table) or not self.settings.changes:
+        if not isinstance(table, Table) or not self.settings.changes or self.mirrors.is_history(table.identifier):
             return table
         key = Key(table, self.settings.identifier_columns)
         bad = key.fault or ("" if self.settings.identifier_columns else self.mirrors.key_fault(table.identifier, key))

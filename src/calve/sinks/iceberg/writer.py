@@ -136,7 +136,7 @@ class TableWriter:
             self._times[table] = event_time.EventTimes(where, self._work.origin)
         if table in self._times:
             self._work.timed("convert", self._times[table].add, converted.rows, events, converted.row)
-        if len(converted.rows) and not self._job.changes:
+        if len(converted.rows) and self._job.appends(table):
             rows, size = converted.rows, converted.size_bytes
             self._work.timed("write", self._work.writers.write, stream, loaded, properties, rows, (), size)
 

@@ -23,6 +23,8 @@ _INSERTED, _UPDATED, _DELETED, _MOVED = range(4)
 """The kinds of rows in `Decoded`; the last one is the delete of the row with the old key of an UPDATE."""
 _OPERATIONS = pa.array(["insert", "update", "delete", "delete"])
 _WORDS = pa.array(["insert", "update", "delete", "update"])
+_TYPES = pa.array(["INSERT", "UPDATE_AFTER", "DELETE", "UPDATE_BEFORE"])
+"""What `change_type` says, by kind, as in the changelogs of Iceberg."""
 _OID_BYTES = 4
 
 
@@ -70,7 +72,10 @@ class Changes:
         may_be_there = np.array([each.commit <= until for each in self._transactions])[numbers]
         kinds = np.where(may_be_there & (found.kinds == _INSERTED), _UPDATED, found.kinds)
         operations, words = _OPERATIONS.take(pa.array(kinds)), _WORDS.take(pa.array(found.kinds))
-        return Stamps(operations, words, self._transactions, numbers)
+        if self.table.appends:
+            operations = pa.repeat(pa.scalar("insert"), len(kinds))
+        types = _TYPES.take(pa.array(found.kinds))
+        return Stamps(operations, words, types, self._transactions, numbers)
 
 
 def by_table(
@@ -102,18 +107,22 @@ def by_table(
 def effects(change: Change, table: Table) -> Iterator[tuple[int, Row]]:
     """Yield what a change means for rows with a key: kinds as in `Decoded`. A new key is a delete of the old row.
 
+    Of a table whose changes become rows, old rows are whole, and each update has one.
+
     Raises:
         SourceError: The change has no row.
     """
     if change.kind == DELETE:
-        yield _DELETED, _only(change.old, table.keys)
+        yield _DELETED, (change.old or []) if table.appends else _only(change.old, table.keys)
         return
     if change.new is None:
         raise SourceError("a change without a row", step="read", target=table.full_name)
     if change.kind == INSERT:
         yield _INSERTED, change.new
         return
-    if change.old is not None and any(change.old[index] != change.new[index] for index in table.keys):
+    if table.appends:
+        yield _MOVED, change.old or []
+    elif change.old is not None and any(change.old[index] != change.new[index] for index in table.keys):
         yield _MOVED, _only(change.old, table.keys)
     yield _UPDATED, change.new
 

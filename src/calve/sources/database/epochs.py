@@ -9,8 +9,6 @@ import functools
 from collections.abc import Collection, Iterable
 from pathlib import PurePath
 
-from msgspec import structs
-
 from calve.errors import InvariantError
 from calve.object_store import state_folder_at
 from calve.sources.database.table import Table
@@ -27,11 +25,12 @@ class Epochs:
     Args:
         folder: The source's files.
         is_merged: Whether tables share targets (`merge_tables`).
+        appends: Whether the changes of tables without a key become rows (`no_key: append`).
     """
 
-    def __init__(self, folder: FilesAt, is_merged: bool = False) -> None:
+    def __init__(self, folder: FilesAt, is_merged: bool = False, appends: bool = False) -> None:
         self._files = files_in(folder)
-        self._is_merged = is_merged
+        self._is_merged, self._appends = is_merged, appends
         self.number = -1
         self.tables: dict[int, Table] = {}
 
@@ -44,12 +43,16 @@ class Epochs:
 
     def add(self, tables: Iterable[Table], without: Collection[int] = ()) -> None:
         """Begin an epoch in which these tables are as described, and some are gone; durable on return."""
-        added = [structs.replace(table, is_merged=self._is_merged) for table in tables]
+        added = [self.completed(table) for table in tables]
         changed = {**self.tables, **{table.oid: table for table in added}}
         changed = {oid: table for oid, table in changed.items() if oid not in without}
         self._files.write(_name(self.number + 1), encoded(list(changed.values())))
         self.number += 1
         self.tables = changed
+
+    def completed(self, table: Table) -> Table:
+        """Return a table as the settings want it in targets."""
+        return table.completed(self._is_merged, self._appends)
 
     def begin(self, tables: Iterable[Table]) -> None:
         """Begin an epoch that has these tables alone; durable on return."""

@@ -62,7 +62,7 @@ class Load:
         tables = [fitting(msgspec.structs.replace(each, database=name), before) for each in tables]
         epochs.begin(tables)
         reach("load.after-epoch")
-        more = {"epoch": epochs.number, "replaces": begun["replaces"]}
+        more = {"epoch": epochs.number, "replaces": begun["replaces"], "at": begun["start"] - 1}
         kept = {table.oid for table in tables if not table.stopped}
         chunks = [{**chunk, **more} for chunk in begun["chunks"] if chunk["table"] in kept]
         begun = {"database": name, "start": begun["start"], "chunks": chunks, "load": number}
@@ -184,7 +184,7 @@ def tables_of(planned: Planned, epochs: Epochs, epoch_of: Callable[[str], int]) 
     first, last = body.get("epochs", (number, number))
     loaded = {split.body["chunk"]["table"] for split in planned.splits if "chunk" in split.body}
     found = [table for table in epochs.of(first, last) if not loaded or table.oid in loaded]
-    return [table.source_table() for table in found if table.keys]
+    return [table.source_table() for table in found if table.is_readable]
 
 
 def _first_of(planned: Planned) -> dict[str, Any]:

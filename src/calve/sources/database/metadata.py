@@ -17,6 +17,7 @@ from calve.sources.database.table import Table
 __all__ = ["Stamps", "columns"]
 
 _DELETE = "delete"
+_LOADED = "LOAD"
 
 
 class Stamps(NamedTuple):
@@ -25,12 +26,14 @@ class Stamps(NamedTuple):
     Attributes:
         operations: What a sink does: `insert`, `update` or `delete`.
         words: What happened in the database; None for rows of the load.
+        types: What each row is, if it is one of a history.
         transactions: Transactions; None is that of the load.
         numbers: For each row the number of its transaction.
     """
 
     operations: pa.Array
     words: pa.Array
+    types: pa.Array
     transactions: Sequence[Transaction | None]
     numbers: npt.NDArray[np.int64]
 
@@ -38,7 +41,17 @@ class Stamps(NamedTuple):
     def of_load(count: int, operation: str) -> Stamps:
         """Return those of rows that were there before the stream."""
         operations = pa.repeat(pa.scalar(operation, pa.string()), count)
-        return Stamps(operations, pa.nulls(count, pa.string()), [None], np.zeros(count, np.int64))
+        types = pa.repeat(pa.scalar(_LOADED), count)
+        return Stamps(operations, pa.nulls(count, pa.string()), types, [None], np.zeros(count, np.int64))
+
+    def history(self, loaded_at: int) -> list[pa.Array]:
+        """Return the columns that a history has before those of its table (`table.HISTORY`).
+
+        Args:
+            loaded_at: The position of the rows of the load: they have all changes up to there.
+        """
+        positions = self.of_transactions(pa.int64(), lambda one: one.commit if one else loaded_at)
+        return [self.types, positions, self.of_transactions(pa.timestamp("us", "UTC"), lambda one: one and one.time)]
 
     def of_transactions(self, kind: pa.DataType, value: Callable[[Transaction | None], Any]) -> pa.Array:
         """Return a value of the transaction of each row."""
@@ -65,6 +78,8 @@ def columns(
             found[name] = _own(stamps, *own)
         elif name in shared:
             found[name] = pa.repeat(pa.scalar(shared[name], pa.string()), count)
+        elif name in ("document_id", "primary_key") and table.appends:
+            found[name] = pa.nulls(count, pa.string())
         elif name in ("document_id", "primary_key"):
             found[name] = _document_id(
                 [*(pa.repeat(value, count) for value in table.merged.values()), *(values[i] for i in table.keys)]

@@ -3,14 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
-__all__ = ["FIRST_BYTES", "MOST_BYTES", "grouped"]
+import pyarrow as pa
+
+__all__ = ["FIRST_BYTES", "MOST_BYTES", "Piece", "grouped"]
 
 T = TypeVar("T")
 
 FIRST_BYTES, MOST_BYTES = 1 << 18, 8 << 20
 """The first group is small, so that it is soon converted, while the next one is read."""
+
+
+class Piece(NamedTuple):
+    """Rows of a chunk.
+
+    Attributes:
+        values: Their columns.
+        may_be_there: Whether they may be in the target already.
+        at: The position of which they are, if only reading tells it.
+    """
+
+    values: list[pa.Array]
+    may_be_there: bool = False
+    at: int | None = None
 
 
 def grouped(pieces: Iterable[T], size: Callable[[T], int]) -> Iterator[list[T]]:

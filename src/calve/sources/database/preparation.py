@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from calve.errors import SourceError
+from calve.observe.humanize import listed
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.table import Table
+from calve.sources.database.target_names import NO_KEY
 
-__all__ = ["SHOWN", "Preparation"]
+__all__ = ["SHOWN", "Preparation", "without_key"]
 
 SHOWN = 20
 """How many tables a message names."""
+
+
+def without_key(names: Sequence[str]) -> list[str]:
+    """Return the sentence about tables without a key; none if there are no tables."""
+    if not names:
+        return []
+    have, their, them = ("has", "its", "it") if len(names) == 1 else ("have", "their", "them")
+    why = f"{listed(list(names), SHOWN)} {have} no primary key, so {their} changes cannot be applied"
+    return [f"{why}: add one, exclude {them}, or set no_key: append, {NO_KEY}"]
 
 
 @dataclass(frozen=True)

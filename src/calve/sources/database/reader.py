@@ -19,6 +19,7 @@ from calve.sources.database.change import Change, Row, Values
 from calve.sources.database.changes import Changes, Decoded, by_table, effects
 from calve.sources.database.epochs import read_epoch, read_epochs
 from calve.sources.database.metadata import Stamps, columns
+from calve.sources.database.pieces import Piece
 from calve.sources.database.stopped import UnreadableError, mark
 from calve.sources.database.stream_position import StreamPosition
 from calve.sources.database.table import Table
@@ -53,8 +54,8 @@ class DatabaseReader(ABC):
     """Where a message of the log has the number of its table."""
 
     @abstractmethod
-    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[tuple[bool, list[pa.Array]]]:
-        """Yield the rows of a chunk as columns of texts, and whether they may be in the target already.
+    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[Piece]:
+        """Yield the rows of a chunk as columns of texts.
 
         Raises:
             SourceError: The server does not answer, or refuses.
@@ -106,12 +107,14 @@ class DatabaseReader(ABC):
         chunk = split.body["chunk"]
         table = read_epoch(self.folder, chunk.get("epoch", 0))[chunk["table"]]
         try:
-            for may_be_there, texts in self.chunk(table, chunk):
-                replaces = may_be_there or chunk.get("replaces", False)
-                stamps = Stamps.of_load(len(texts[0]), "update" if replaces else "insert")
-                yield from self._batches(table, texts, stamps)
+            for piece in self.chunk(table, chunk):
+                replaces = (piece.may_be_there or chunk.get("replaces", False)) and not table.appends
+                stamps = Stamps.of_load(len(piece.values[0]), "update" if replaces else "insert")
+                loaded_at = chunk.get("at", 0) if piece.at is None else piece.at
+                yield from self._batches(table, piece.values, stamps, loaded_at)
         except UnreadableError as error:  # this table alone is stopped
-            mark(state_folder_at(self.folder), table.oid, f"it changed during the load: {error}")
+            why = str(error) if table.appends else f"it changed during the load: {error}"
+            mark(state_folder_at(self.folder), table.oid, why)
 
     def _gather(self, head: record.Head, body: memoryview, waiting: dict[int, Changes]) -> None:
         """Add the messages of one entry of the log to those that wait."""
@@ -125,7 +128,8 @@ class DatabaseReader(ABC):
         if "epochs" in split.body:
             now = read_epochs(self.folder, *split.body["epochs"])[table.oid]
         messages = pa.concat_arrays(changes.messages)
-        found = self.decoded(table, messages) if table.columns == now.columns else None
+        is_fast = table.columns == now.columns and not table.appends
+        found = self.decoded(table, messages) if is_fast else None
         for rows in self._exactly(table, now, messages) if found is None else (found,):
             yield from self._batches(now, rows.values, changes.stamps(rows, split.body["until"]))
 
@@ -143,13 +147,18 @@ class DatabaseReader(ABC):
                 yield Decoded(self.values(now, rows), of_rows[:, 0], of_rows[:, 1])
                 found = []
 
-    def _batches(self, table: Table, values: list[pa.Array], stamps: Stamps) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, table: Table, values: list[pa.Array], stamps: Stamps, loaded_at: int = 0
+    ) -> Iterator[pa.RecordBatch]:
         names = [name for name in {**METADATA, **self.own} if self.metadata is None or name in self.metadata]
         wanted = {name: self.own.get(name) for name in names}
         attributes = columns(wanted, table, self.database_of(table), stamps, values)
         declared = pa.array([declaration(table.arrow_schema)], pa.string())
+        shared = {name: pa.repeat(value, len(stamps.types)) for name, value in table.merged.items()}
+        if table.appends:
+            shared |= dict(zip(table.history, stamps.history(loaded_at), strict=True))
         for start, rows in self.typed(table, values):
-            rows = _with_columns(rows, table.merged)
+            rows = _with_columns(rows, {name: found.slice(start, len(rows)) for name, found in shared.items()})
             codes = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
             yield pa.record_batch(
                 {
@@ -160,12 +169,11 @@ class DatabaseReader(ABC):
             )
 
 
-def _with_columns(rows: pa.StructArray, shared: Mapping[str, str]) -> pa.StructArray:
-    """Return rows with columns before their own whose values they share."""
-    if not shared:
+def _with_columns(rows: pa.StructArray, more: Mapping[str, pa.Array]) -> pa.StructArray:
+    """Return rows with more columns before their own."""
+    if not more:
         return rows
-    values = [pa.repeat(value, len(rows)) for value in shared.values()]
-    return pa.StructArray.from_arrays([*values, *rows.flatten()], [*shared, *(field.name for field in rows.type)])
+    return pa.StructArray.from_arrays([*more.values(), *rows.flatten()], [*more, *(field.name for field in rows.type)])
 
 
 def _fitted(table: Table, now: Table, rows: list[Values]) -> list[Row]:

@@ -28,13 +28,24 @@ from calve.observe.log import Log
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.follow import fitting
 from calve.sources.database.settings import DatabaseSettings, Tables
-from calve.sources.database.stopped import unmark
+from calve.sources.database.stopped import INTERRUPTED, unmark
 from calve.sources.database.table import Table
 from calve.sources.source import APART, SourceTable
 from calve.sources.source_files import FilesAt, encoded, files_in, posted_as, read_as
 from calve.stop_point import reach
 
-__all__ = ["Beginning", "Note", "Reloads", "Request", "read", "read_again", "request", "requests", "waiting"]
+__all__ = [
+    "Beginning",
+    "Note",
+    "Reloads",
+    "Request",
+    "policy_for",
+    "read",
+    "read_again",
+    "request",
+    "requests",
+    "waiting",
+]
 
 _NOTE, _REQUESTS = "reloading.json", "requests"
 _AGAIN = {
@@ -121,6 +132,19 @@ def request(folder: FilesAt, load: int, tables: Iterable[str], compares: bool = 
     """Ask a source to read some tables again; it may be running, in another process."""
     name = f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
     files_in(folder).post(_path(name), encoded(Request(load, list(tables), compares)))
+
+
+def policy_for(table: Table, policy: str, why: str) -> str:
+    """Return what becomes of a table that is stopped; one whose changes become rows cannot be compared.
+
+    Args:
+        table: The table.
+        policy: `on_unlogged_change`.
+        why: Why it is stopped.
+    """
+    if not table.appends or not policy:
+        return policy
+    return "reload" if why == INTERRUPTED else "fail" if policy == "compare" else policy
 
 
 def read_again(policy: str, folder: FilesAt, load: int, table: str) -> str:
@@ -210,7 +234,8 @@ class Reloads:
         tables = [fitting(_since(table, beginning.start, begun["database"]), before) for table in beginning.tables]
         kept = {table.oid for table in tables if not table.stopped}
         epoch = self._epochs.number + 1
-        chunks = [{**chunk, "epoch": epoch} for chunk in beginning.chunks if chunk["table"] in kept]
+        more = {"epoch": epoch, "at": beginning.start - 1}
+        chunks = [{**chunk, **more} for chunk in beginning.chunks if chunk["table"] in kept]
         note = Note(begun.get("reloads", 0) + 1, epoch, tables, chunks, name, compares)
         self.files.write(_NOTE, encoded(note))
         reach("reload.after-note")
@@ -281,7 +306,7 @@ class Reloads:
         names = self.note.names if self.note else []
         tables = self._epochs.tables.values()
         others = [table for table in tables if table.full_name not in names and table.oid not in oids]
-        return [table.source_table() for table in others if table.keys]
+        return [table.source_table() for table in others if table.is_readable]
 
     def described(self, oids: Iterable[int]) -> list[SourceTable]:
         """Return tables as they are by now."""

@@ -69,6 +69,11 @@ class DatabaseSettings:
         "Let rows of several tables go to one target. Every row gets the columns `schema_name` and `table_name`, which "
         "are a part of the key. Without it tables with one target are refused: their rows would replace each other.",
     )
+    no_key: Literal["fail", "append"] = option(
+        "fail",
+        "If a table has no key: refuse it, or append each of its changes as a row, with the columns `change_type`, "
+        "`change_position` and `change_time`.",
+    )
     ssl_mode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] | None = option(
         None,
         "`prefer` and `require` encrypt without checking the server; `verify-ca` checks its certificate, `verify-full` "
@@ -106,6 +111,8 @@ class DatabaseSettings:
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse half a client certificate, and files and permissions that are not used."""
+        if self.no_key == "append" and self.merge_tables:
+            yield "no_key", "append does not go together with merge_tables"
         if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):
             yield "ssl_certificate_file", "needs ssl_key_file, and the other way round"
         if self.ssl_root_certificate_file and not self._is_verified:

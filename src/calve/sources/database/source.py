@@ -59,7 +59,7 @@ class DatabaseSource(Phases):
 
     def _reset(self) -> None:
         """Set what a load begins with; nothing is opened."""
-        self._epochs = Epochs(self._files, self._settings.merge_tables)
+        self._epochs = Epochs(self._files, self._settings.merge_tables, self._settings.no_key == "append")
         self._log = ChangeLog(self._folder, self._settings, self._pipeline, self._files)
         self._reloads = Reloads(self._files, self._epochs, self._lines)
         self._stream: DatabaseStream | None = None
@@ -218,7 +218,7 @@ class DatabaseSource(Phases):
         """See `Reloads`."""
         if self._anew is None:
             return self._reloads.to_clear
-        return [table.source_table() for table in self._anew.tables if table.keys]
+        return [table.source_table() for table in self._anew.tables if table.is_readable]
 
     @property
     def to_keep(self) -> list[SourceTable]:
@@ -349,7 +349,8 @@ class DatabaseSource(Phases):
             table = self._epochs.tables[oid]
             if oid not in self._unreadable and not table.stopped:
                 self._unreadable.add(oid)
-                hint = reload.read_again(policy, self._files, self._number, table.full_name)
+                again = reload.policy_for(table, policy, why)
+                hint = reload.read_again(again, self._files, self._number, table.full_name)
                 self._running.stop_table(oid, why, hint)
 
     def _next(self, position: Position | None, max_bytes: int) -> Planned | None:

@@ -16,12 +16,27 @@ from calve.sources.database.settings import Tables
 from calve.sources.database.table import Table
 from calve.sources.source_files import FilesAt, encoded, files_in, posted_as
 
-__all__ = ["UnreadableError", "condition", "mark", "marked", "stop", "tell", "unmark", "unreadable", "why_stopped"]
+__all__ = [
+    "INTERRUPTED",
+    "UnreadableError",
+    "condition",
+    "mark",
+    "marked",
+    "stop",
+    "tell",
+    "unmark",
+    "unreadable",
+    "why_stopped",
+]
 
 _FOLDER = "unreadable"
 _SHOWN = 3
 _WAY_OUT = "All changes before are written. Exclude the table, or load it anew: calve source reload <configuration> {}"
 """The hint of a stopped table, with its name."""
+
+
+INTERRUPTED = "its load was interrupted, and it has no key by which its rows could be known again"
+"""Why a table is read again whatever the settings are: its history begins anew."""
 
 
 class UnreadableError(Exception):

@@ -20,7 +20,7 @@ from calve.sources.database.own_targets import OwnTargets
 from calve.sources.database.stopped import stop
 from calve.sources.database.stream_position import DurablePositions, Transaction
 from calve.sources.database.table import Table
-from calve.sources.database.target_names import names_fault
+from calve.sources.database.target_names import key_fault, names_fault
 from calve.sources.log.log import Outcome
 
 __all__ = ["READ", "DatabaseSession", "DatabaseStream", "Target"]
@@ -271,8 +271,9 @@ class DatabaseSession:
 
     def _set_table(self, table: Table, known: Table | None) -> bool:
         """Begin an epoch with a table that is new or changed; return whether its changes are read."""
-        if not table.keys:
-            self._stop_table(table, "it has no key")
+        table = self._epochs.completed(table)
+        if fault := key_fault(table):
+            self._stop_table(table, f"it {fault}")
             return False
         if fault := names_fault(table):
             self._stop_table(known or table, f"{fault}; rename it, and load the table anew")
@@ -314,7 +315,7 @@ class DatabaseSession:
         """
         if self._epochs.tables.get(table.oid, table).stopped and not is_other:
             return
-        policy = self._settings.on_unlogged_change
+        policy = reload.policy_for(table, self._settings.on_unlogged_change, why)
         self._stop_table(table, why, reload.read_again(policy, self._positions.files, self._load, table.full_name))
 
     def _truncated(self, tables: list[Table]) -> None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from calve.event.column_names import unreserved
 from calve.sources.source import SourceTable
 
-__all__ = ["KEYS", "MERGED", "Column", "Table", "arrow_type", "can_widen", "depth_of"]
+__all__ = ["HISTORY", "KEYS", "MERGED", "Column", "Table", "arrow_type", "can_widen", "depth_of"]
 
 _ARROW = {
     "boolean": pa.bool_(),
@@ -38,6 +38,11 @@ _ELEMENTS = 10_000
 MERGED = ("schema_name", "table_name")
 """Columns of targets that tables share."""
 _MERGED_ID = 9_000
+"""The field id of the first of them."""
+HISTORY = {"change_type": pa.string(), "change_position": pa.int64(), "change_time": pa.timestamp("us", "UTC")}
+"""Columns of targets that get a row for each change."""
+_HISTORY_KINDS = ("string", "long", "timestamptz")
+_HISTORY_ID = 9_100
 """The field id of the first of them."""
 
 
@@ -119,6 +124,7 @@ class Table(msgspec.Struct, frozen=True, dict=True):
         dropped: Columns that it had before; the target still has their values.
         mark: What the catalog had besides, where a stream has no statements.
         is_merged: Whether its schema and its name are columns, and a part of the key, in events and targets.
+        appends: Whether it has no key, and its changes become rows of their own.
     """
 
     database: str
@@ -134,11 +140,27 @@ class Table(msgspec.Struct, frozen=True, dict=True):
     dropped: tuple[Column, ...] = ()
     mark: str = ""
     is_merged: bool = False
+    appends: bool = False
+
+    def completed(self, is_merged: bool, appends: bool) -> Table:
+        """Return it as the settings want it in targets; one whose changes were rows stays so.
+
+        Args:
+            is_merged: `merge_tables`.
+            appends: Whether `no_key` is `append`.
+        """
+        is_history = not self.keys and bool(self.columns) and (appends or self.appends)
+        return msgspec.structs.replace(self, is_merged=is_merged, appends=is_history)
 
     @property
     def full_name(self) -> str:
         """`schema.table`, for messages and patterns."""
         return f"{self.schema}.{self.name}"
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether a target can follow it: it has a key, or needs none."""
+        return bool(self.keys) or self.appends
 
     @cached_property
     def keys(self) -> tuple[int, ...]:
@@ -149,7 +171,12 @@ class Table(msgspec.Struct, frozen=True, dict=True):
     def arrow_schema(self) -> pa.Schema:
         """The Arrow types of its columns."""
         own = [(column.field_name, arrow_type(column.kind)) for column in self.columns]
-        return pa.schema([*((name, pa.string()) for name in self.merged), *own])
+        return pa.schema([*((name, pa.string()) for name in self.merged), *self.history.items(), *own])
+
+    @property
+    def history(self) -> dict[str, pa.DataType]:
+        """The columns before those of the table that tell what each row is of one whose changes become rows."""
+        return HISTORY if self.appends else {}
 
     @property
     def merged(self) -> dict[str, str]:
@@ -167,7 +194,11 @@ class Table(msgspec.Struct, frozen=True, dict=True):
             {"id": number, "name": name, "required": True, "type": "string"}
             for number, name in enumerate(self.merged, _MERGED_ID)
         ]
-        fields = [*merged, *(_field(column) for column in self.columns)]
+        history = [
+            {"id": number, "name": name, "required": False, "type": kind}
+            for number, (name, kind) in enumerate(zip(self.history, _HISTORY_KINDS, strict=False), _HISTORY_ID)
+        ]
+        fields = [*merged, *history, *(_field(column) for column in self.columns)]
         schema = {
             "type": "struct",
             "schema-id": 0,
@@ -175,7 +206,7 @@ class Table(msgspec.Struct, frozen=True, dict=True):
             "identifier-field-ids": [field["id"] for field in fields if field["required"]],
         }
         text = json.dumps(schema, separators=(",", ":"))
-        return SourceTable(self.full_name, f"{self.database}/{self.oid}", text, self.attributes)
+        return SourceTable(self.full_name, f"{self.database}/{self.oid}", text, self.attributes, self.appends)
 
 
 def _field(column: Column) -> dict[str, Any]:

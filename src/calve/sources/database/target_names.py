@@ -5,9 +5,12 @@ from __future__ import annotations
 from pyiceberg.types import StructType
 
 from calve.event.column_names import ELEMENT, ColumnNames, ColumnPath
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import KEYS, Column, Table
 
-__all__ = ["names_fault"]
+__all__ = ["NO_KEY", "key_fault", "names_fault"]
+
+NO_KEY = "which makes each change a row"
+"""What `no_key: append` does."""
 
 
 def names_fault(table: Table) -> str:
@@ -17,11 +20,26 @@ def names_fault(table: Table) -> str:
     """
     live = {column.field_name for column in table.columns}
     columns = [*table.columns, *(column for column in table.dropped if column.field_name not in live)]
-    names = ColumnNames(StructType(), limit=len(columns))
+    names = ColumnNames(StructType(), limit=len(columns) + len(table.history))
+    for name in table.history:
+        names.take(ColumnPath(), name)
     for column in columns:
         if fault := names.fault(ColumnPath(), column.field_name) or _add(names, column):
             is_dropped = column.field_name not in live
             return f"the target cannot have the {'dropped ' * is_dropped}column {column.name}: {fault}"
+    return ""
+
+
+def key_fault(table: Table) -> str:
+    """Return why the rows of a target cannot be found by the key of a table, as what follows its name; empty: they can.
+
+    Iceberg has no keys of floating-point numbers: there -0.0 and 0.0, which databases hold for one value, would be two.
+    """
+    if not table.is_readable:
+        return f"has no key, so its changes cannot be applied without no_key: append, {NO_KEY}"
+    for column in (table.columns[index] for index in table.keys):
+        if column.kind not in KEYS and not column.kind.startswith("decimal"):
+            return f"has the column {column.name} in its key, a {column.declared}, which cannot be a key in Iceberg"
     return ""
 
 

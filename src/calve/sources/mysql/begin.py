@@ -16,7 +16,7 @@ from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.gtids import encoded
 from calve.sources.mysql.wire import Connection, connect
 
-__all__ = ["FIRST_POSITION", "begin_dump", "first_after", "first_place", "may_lock", "probe_id"]
+__all__ = ["FIRST_POSITION", "begin_dump", "first_after", "first_place", "mariadb_snapshot", "may_lock", "probe_id"]
 
 _HEARTBEAT_NANOSECONDS = 1_000_000_000
 _WAIT_SECONDS = 30.0
@@ -36,12 +36,9 @@ def first_place(database: Database, connection: Connection, address: Address, se
         SourceError: It has no log.
     """
     if database.is_mariadb:
-        connection.query("start transaction with consistent snapshot")
-        rows = connection.query("show status like 'binlog_snapshot_%'")
-        found = {(row[0] or "").lower(): row[1] or "" for row in rows}
+        number = mariadb_snapshot(connection, database)
         connection.query("commit")
-        at = found["binlog_snapshot_file"], int(found["binlog_snapshot_position"])
-        return LogPlace(*at, database.generation).number
+        return number
     gtids = _encoded(database)
     if gtids is None:
         connection.query("flush tables with read lock")
@@ -53,6 +50,20 @@ def first_place(database: Database, connection: Connection, address: Address, se
     gtids = _encoded(database) or b""
     with connect(address, "calve begin") as log:
         return _first_missing(log, gtids, place, server_id)
+
+
+def mariadb_snapshot(connection: Connection, database: Database) -> int:
+    """Begin a transaction with a consistent snapshot; return the number of its position.
+
+    Raises:
+        ClosedError: The connection was lost.
+        ServerError: The server refuses.
+    """
+    connection.query("start transaction with consistent snapshot")
+    rows = connection.query("show status like 'binlog_snapshot_%'")
+    found = {(row[0] or "").lower(): row[1] or "" for row in rows}
+    at = found["binlog_snapshot_file"], int(found["binlog_snapshot_position"])
+    return LogPlace(*at, database.generation).number
 
 
 def first_after(log: Connection, gtids: str, end: LogPlace, server_id: int) -> int:

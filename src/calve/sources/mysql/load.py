@@ -13,10 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from calve.errors import SourceUnavailableError
+from calve.object_store import StateFolder
 from calve.sources.database.outbox import Block
-from calve.sources.database.pieces import grouped
+from calve.sources.database.pieces import Piece, grouped
 from calve.sources.database.stopped import UnreadableError, unreadable
 from calve.sources.database.table import Table
+from calve.sources.mysql.at_position import begin_at_position
 from calve.sources.mysql.database import Database, Found
 from calve.sources.mysql.failure import session
 from calve.sources.mysql.quote import quoted
@@ -28,8 +30,8 @@ __all__ = ["chunks", "read_chunk"]
 
 _CHUNK_BYTES = 32 << 20
 _STEP = "load"
-_CHANGED = frozenset(("1054", "1146", "1049"))
-"""Codes of errors for a column, table or database that does not exist."""
+_CHANGED = frozenset(("1054", "1146", "1049", "1412"))
+"""Codes of errors for a column, table or database that does not exist, or was changed since the snapshot."""
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 
 
@@ -54,10 +56,10 @@ def chunks(connection: Connection, tables: Sequence[Table], found: Sequence[Foun
 
 
 def _chunks(connection: Connection, table: Table, size: int) -> Iterator[dict[str, Any]]:
-    key = table.columns[table.keys[0]]
+    key = table.columns[table.keys[0]] if table.keys else None  # without one it is read whole, at one position
     count = -(-size // _CHUNK_BYTES)
     borders: list[int] = []
-    if count > 1 and key.declared.startswith(_INTEGERS):
+    if key and count > 1 and key.declared.startswith(_INTEGERS):
         name = quoted(key.name)
         lowest, highest = connection.query(f"select min({name}), max({name}) from {_sql(table)}")[0]
         if lowest is not None and highest is not None:
@@ -69,29 +71,36 @@ def _chunks(connection: Connection, table: Table, size: int) -> Iterator[dict[st
 
 
 def read_chunk(
-    settings: MysqlSettings, table: Table, chunk: dict[str, Any], name: str
-) -> Iterator[tuple[bool, list[pa.Array]]]:
-    """Yield the rows of a chunk as columns, and False: no row is in the target already.
+    settings: MysqlSettings, folder: StateFolder, table: Table, chunk: dict[str, Any], name: str
+) -> Iterator[Piece]:
+    """Yield the rows of a chunk as columns; those of a table without a key with the position of which they are.
 
     Raises:
         SourceError: The server does not answer, or refuses.
         UnreadableError: The table is not what it was when the load began.
     """
     with session(settings, _STEP, name, f"to read {table.full_name}") as connection, unreadable(_CHANGED):
-        _require_order(connection, table)
+        at = begin_at_position(connection, settings, folder, table) if table.appends else None
+        _require_order(connection, table, at is None)
         found, blocks = connection.execute(_select(table, chunk))
         for group in grouped(blocks, lambda block: len(block.data)):
-            yield False, columns_of(_joined(group), found, table.columns)
+            yield Piece(columns_of(_joined(group), found, table.columns), at=at)
 
 
-def _require_order(connection: Connection, table: Table) -> None:
+def _require_order(connection: Connection, table: Table, begins: bool) -> None:
     """Check that no columns have changed places, and let nobody change them while the session's transaction goes on.
+
+    Args:
+        connection: A session.
+        table: The table.
+        begins: Whether the transaction begins here.
 
     Raises:
         ServerError: The server refuses.
         UnreadableError: Columns have changed places, maybe together with their names.
     """
-    connection.query("start transaction")
+    if begins:
+        connection.query("start transaction")
     connection.query(f"select connection_id() from {_sql(table)} limit 0")
     names = [column.name for column in table.columns]
     now = [name for name in Database(connection).types(table.schema, table.name) if name in names]
@@ -109,7 +118,7 @@ def _joined(blocks: Sequence[Block]) -> pa.Array:
 
 def _select(table: Table, chunk: dict[str, Any]) -> str:
     fields = ", ".join(quoted(column.name) for column in table.columns)
-    key = quoted(table.columns[table.keys[0]].name)
+    key = quoted(table.columns[table.keys[0]].name) if table.keys else ""
     limits = [f"{key} >= {chunk['start']}"] if chunk["start"] is not None else []
     limits += [f"{key} < {chunk['end']}"] if chunk["end"] is not None else []
     where = f" WHERE {' AND '.join(limits)}" if limits else ""

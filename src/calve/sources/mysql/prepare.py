@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from calve.observe.humanize import listed
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
-from calve.sources.database.preparation import SHOWN, Preparation
-from calve.sources.database.table import KEYS, Table
-from calve.sources.database.target_names import names_fault
+from calve.sources.database.preparation import SHOWN, Preparation, without_key
+from calve.sources.database.table import Table
+from calve.sources.database.target_names import key_fault, names_fault
 from calve.sources.mysql.begin import FIRST_POSITION, begin_dump, may_lock, probe_id
 from calve.sources.mysql.database import Database, Found, LogPlace
 from calve.sources.mysql.failure import NO_RIGHTS
@@ -57,6 +57,10 @@ def look(connection: Connection, settings: MysqlSettings) -> Preparation:
         sql += [f"GRANT SELECT ON {_sql(each)} TO {user}" for each in unreadable_tables]
     cascades = database.cascades() if settings.on_cascade == "fail" else {}
     faults += _unlogged(database, (each.schema for each in selected))
+    tables = [table.completed(settings.merge_tables, settings.no_key == "append") for table in tables]
+    keyless = [found for found, table in zip(selected, tables, strict=True) if not table.is_readable]
+    faults += without_key([found.full_name for found in keyless])
+    sql += [f"ALTER TABLE {_sql(found)} ADD PRIMARY KEY (…)" for found in keyless]
     for found, table in zip(selected, tables, strict=True):
         for fault, fix in _table_faults(found, table, cascades.get((found.schema, found.name))):
             faults.append(fault)
@@ -179,18 +183,13 @@ def _table_faults(found: Found, table: Table, cascade: str | None) -> Iterator[t
             f"{found.full_name} has the engine {found.engine}, which has no consistent reads (or exclude it)",
             f"ALTER TABLE {name} ENGINE = {_ENGINE}",
         )
-    if not table.keys:
-        yield (
-            f"{found.full_name} has no primary key, so its changes cannot be applied (or exclude it)",
-            f"ALTER TABLE {name} ADD PRIMARY KEY (…)",
-        )
+    if table.is_readable and (fault := key_fault(table)):
+        yield f"{found.full_name} {fault}: exclude it", ""
     if fault := names_fault(table):
         yield f"{found.full_name}: {fault}: rename it, or exclude the table", ""
-    for index, column in enumerate(table.columns):
+    for column in table.columns:
         if fault := unreadable(column, found.types.get(column.name, "")):
             yield f"{column.name} of {found.full_name} {fault}: exclude the table", ""
-        elif index in table.keys and column.kind not in KEYS and not column.kind.startswith("decimal"):
-            yield f"{column.name} of {found.full_name} is a {column.declared}, which cannot be a key in Iceberg", ""
     if cascade:
         yield (
             f"the foreign key {cascade} of {found.full_name} changes rows without a trace in the log: exclude the "

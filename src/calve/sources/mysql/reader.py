@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
+from calve.object_store import state_folder_at
 from calve.sources.database.attributes import OfTransaction
 from calve.sources.database.change import Change, Row
 from calve.sources.database.changes import Decoded
+from calve.sources.database.pieces import Piece
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.table import Table
 from calve.sources.database.values import converted
@@ -30,9 +32,10 @@ class MysqlReader(DatabaseReader):
     own: ClassVar[Mapping[str, OfTransaction]] = OWN
     oid_at: ClassVar[int] = 0
 
-    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[tuple[bool, list[pa.Array]]]:
+    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[Piece]:
         """See `DatabaseReader.chunk`."""
-        return read_chunk(self.settings, table, chunk, f"calve {self.pipeline} load")
+        folder = state_folder_at(self.folder)
+        return read_chunk(self.settings, folder, table, chunk, f"calve {self.pipeline} load")
 
     def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
         """See `DatabaseReader.changes`."""

@@ -174,7 +174,7 @@ class _Layout:
         null_bytes: The size of the bits that tell which values are NULL, and so are not stored.
         parts: By these bits: values of fixed size that follow each other, and whether the last is a length.
         converters: What makes values of what is stored, by column.
-        of_key: The same for the columns of the key.
+        of_key: The same for the columns of the key; for all columns, if there is none.
         hidden: The places of values that belong to no column, the last one first.
         json: The columns with JSON.
     """
@@ -187,7 +187,8 @@ class _Layout:
         shown = [each for index, each in enumerate(stored) if index not in hidden]
         self.json = [index for index, each in enumerate(shown) if each.convert is json_text]
         self.converters = [(index, each.convert) for index, each in enumerate(shown) if each.convert]
-        self.of_key = [(index, convert) for index, convert in self.converters if columns[index].is_key]
+        keys = {index for index, column in enumerate(columns) if column.is_key} or set(range(len(columns)))
+        self.of_key = [(index, convert) for index, convert in self.converters if index in keys]
 
     def parts_of(self, nulls: int) -> list[tuple[struct.Struct, int]]:
         """Return the parts of a row with these NULLs, and remember them."""

@@ -72,6 +72,8 @@ class CatalogSession(DatabaseSession):
         """Return why old rows in the stream do not have the key; empty: they have. Partitions log their own rows."""
         names = [relation.columns[index].name for index in table.keys]
         for part in self._parts(relation):
+            if table.appends and part.sent is not None:
+                return "its replica identity does not have all columns any more, and it has no key"
             if missing := lacking(part.sent, names):
                 where = "" if part is relation else f" of its partition {part.schema}.{part.name}"
                 return f"the replica identity{where} lacks {', '.join(missing)}, which is in its key"
@@ -147,7 +149,7 @@ class CatalogSession(DatabaseSession):
         """
         tables = [table for table in self._epochs.tables.values() if not table.stopped and not table.is_dropped]
         for oid, identity in identities(self._side, [table.oid for table in tables]).items():
-            for fault in faults(identity):
+            for fault in faults(identity, self._epochs.tables[oid].appends):
                 if fault.is_unseen or (fault.refuses and self._is_withdrawn(identity, fault)):
                     self._stop_table(self._epochs.tables[oid], fault.why)
 

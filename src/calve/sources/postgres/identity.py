@@ -50,6 +50,7 @@ class Fault(NamedTuple):
     Attributes:
         why: A sentence.
         fix: The SQL that helps, without a semicolon; empty: there is none.
+        is_keyless: Whether it is that the table has no key.
         refuses: Whether PostgreSQL refuses changes of rows of the table while it is published.
         is_unseen: Whether the stream does not show it.
     """
@@ -58,6 +59,7 @@ class Fault(NamedTuple):
     fix: str = ""
     refuses: bool = False
     is_unseen: bool = False
+    is_keyless: bool = False
 
 
 class Index(msgspec.Struct, frozen=True):
@@ -160,17 +162,27 @@ def identities(connection: Connection, oids: Iterable[int]) -> dict[int, Identit
     return {oid: msgspec.structs.replace(one, leaves=tuple(leaves.get(oid, ()))) for oid, one in found.items()}
 
 
-def faults(identity: Identity) -> Iterator[Fault]:
-    """Yield why the changes of a table cannot be followed, or why the server would refuse the application's."""
+def faults(identity: Identity, appends: bool = False) -> Iterator[Fault]:
+    """Yield why the changes of a table cannot be followed, or why the server would refuse the application's.
+
+    Args:
+        identity: What identifies its rows.
+        appends: Whether changes of tables without a key become rows (`no_key: append`), which needs whole old rows.
+    """
     table, index = identity.full_name, identity.chosen
     if identity.letter == _INDEX and not any(each.is_identity for each in identity.indexes):
         yield Fault(f"the index of the replica identity of {table} was dropped", _remedy(identity), refuses=True)
         return
+    if index is None and appends:
+        for part in identity.parts:
+            yield from _append_faults(part, identity)
+        return
     if index is None:
         yield Fault(
-            f"{table} has no primary key, so its changes cannot be applied (or exclude it)",
+            f"{table} has no primary key, so its changes cannot be applied",
             f"ALTER TABLE {identity.sql} ADD PRIMARY KEY (…)",
             refuses=identity.sent is not None,
+            is_keyless=True,
         )
         return
     if index.generated:
@@ -192,11 +204,31 @@ def lacking(sent: Collection[str] | None, key: Collection[str]) -> list[str]:
     return [] if sent is None else [name for name in key if name not in sent]
 
 
+def _append_faults(part: Identity, table: Identity) -> Iterator[Fault]:
+    if unseen := _unseen(part, table):
+        yield unseen
+    elif part.sent is not None:
+        why = "has no key, so once it is published, PostgreSQL refuses to UPDATE and DELETE its rows"
+        fault = f"{_called(part, table)} {why}, unless all columns are its replica identity"
+        yield Fault(fault, _remedy(part), refuses=True)
+
+
+def _called(part: Identity, table: Identity) -> str:
+    return part.full_name if part is table else f"the partition {part.full_name} of {table.full_name}"
+
+
+def _unseen(part: Identity, table: Identity) -> Fault | None:
+    if part.kind != _FOREIGN and part.is_logged:
+        return None
+    kind = "a foreign table" if part.kind == _FOREIGN else "unlogged"
+    why = f"{_called(part, table)} is {kind}, so its changes are not in the log: exclude {table.full_name}"
+    return Fault(why, is_unseen=True)
+
+
 def _part_faults(part: Identity, key: tuple[str, ...], table: Identity) -> Iterator[Fault]:
-    what = part.full_name if part is table else f"the partition {part.full_name} of {table.full_name}"
-    if part.kind == _FOREIGN or not part.is_logged:
-        kind = "a foreign table" if part.kind == _FOREIGN else "unlogged"
-        yield Fault(f"{what} is {kind}, so its changes are not in the log: exclude {table.full_name}", is_unseen=True)
+    what = _called(part, table)
+    if unseen := _unseen(part, table):
+        yield unseen
     elif part.sent is not None and not part.sent:
         yield Fault(
             f"{what} {_unidentified(part)}: once it is published, PostgreSQL refuses to UPDATE and DELETE its rows",

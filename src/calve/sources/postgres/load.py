@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import pyarrow as pa
-
 from calve.object_store import StateFolder
-from calve.sources.database.stopped import UnreadableError, unreadable
+from calve.sources.database.pieces import Piece
+from calve.sources.database.stopped import INTERRUPTED, UnreadableError, unreadable
 from calve.sources.database.table import Table
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained
@@ -48,21 +47,23 @@ def chunks(database: Database, tables: Iterable[Table], page_bytes: int) -> list
 
 def read_chunk(
     settings: PostgresSettings, folder: StateFolder, table: Table, chunk: dict[str, Any], name: str
-) -> Iterator[tuple[bool, list[pa.Array]]]:
-    """Yield the rows of a chunk as columns of texts, and whether they may be in the target already.
+) -> Iterator[Piece]:
+    """Yield the rows of a chunk as columns of texts.
 
     Raises:
         SourceError: The server does not answer, or refuses.
         UnreadableError: The table is not what it was when the load began.
     """
     snapshot = SnapshotName.read(folder)
+    if table.appends and snapshot.until:
+        raise UnreadableError(INTERRUPTED)
     with explained(settings, _STEP, f"to read {table.full_name}"), connect(settings.address, name) as connection:
         connection.query("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         connection.query(f"SET TRANSACTION SNAPSHOT {literal(snapshot.name)}")
         with unreadable(_CHANGED):
             _lock(connection, chunk)
             for texts in connection.copy_out(_copy(table, chunk), len(table.columns)):
-                yield snapshot.until > 0, texts
+                yield Piece(texts, snapshot.until > 0)
 
 
 def _lock(connection: Connection, chunk: dict[str, Any]) -> None:

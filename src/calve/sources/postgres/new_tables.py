@@ -71,7 +71,7 @@ class NewTables:
         if self.settings.publication is not None:
             self._name(found, f"the publication {publication} does not have it", f"Run: {sql}; then: {_reload(found)}")
             return
-        fault = next(iter(table_faults(database, found, publication)), None)
+        fault = next(iter(table_faults(database, self.settings, found, publication)), None)
         if fault is not None:
             self._name(found, fault.why, f"Run: {fault.fix}; or exclude it" if fault.fix else "Exclude it")
             return

@@ -5,13 +5,13 @@ Everything that is wrong is in one error, with the SQL that helps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from calve.observe.humanize import listed
 from calve.observe.log import Log
-from calve.sources.database.preparation import SHOWN, Preparation
-from calve.sources.database.table import KEYS, Table
-from calve.sources.database.target_names import names_fault
+from calve.sources.database.preparation import SHOWN, Preparation, without_key
+from calve.sources.database.table import Table
+from calve.sources.database.target_names import key_fault, names_fault
 from calve.sources.postgres.database import Database, Found, Publication
 from calve.sources.postgres.identity import Fault, Identity, faults
 from calve.sources.postgres.publication import creation
@@ -44,14 +44,15 @@ def look(database: Database, settings: PostgresSettings, pipeline: str, may_repl
     tables = database.described(chosen, name, _lists(publication, chosen))
     by_oid, identities = {table.oid: table for table in tables}, database.identities(chosen)
     of_tables = {
-        found.oid: list(_table_faults(found, by_oid.get(found.oid), identities.get(found.oid), publication))
+        found.oid: list(_table_faults(found, by_oid.get(found.oid), identities.get(found.oid), publication, settings))
         for found in chosen
     }
     good = [table for table in tables if not of_tables[table.oid]]
     found = [
         *_server(database),
         *([] if chosen else [Fault(_nothing(settings, publication))]),
-        *(fault for table in chosen for fault in of_tables[table.oid]),
+        *_keyless(chosen, of_tables),
+        *(fault for table in chosen for fault in of_tables[table.oid] if not fault.is_keyless),
         *_rights(database, settings, chosen, may_replicate),
         *(_unpublished(database, settings, name, good, chosen) if publication is None else ()),
         *_partial(publication, name, is_own=settings.publication is None),
@@ -60,12 +61,20 @@ def look(database: Database, settings: PostgresSettings, pipeline: str, may_repl
     return Preparation(tables, [fault.fix for fault in found if fault.fix], [fault.why for fault in found], left_out)
 
 
-def table_faults(database: Database, found: Found, publication: str) -> list[Fault]:
+def _keyless(chosen: Sequence[Found], of_tables: Mapping[int, Sequence[Fault]]) -> Iterator[Fault]:
+    """Yield one sentence about all tables without a key, and the SQL for each."""
+    tables = [each for each in chosen if any(fault.is_keyless for fault in of_tables[each.oid])]
+    fixes = [fault.fix for each in tables for fault in of_tables[each.oid] if fault.is_keyless]
+    for why in without_key([each.full_name for each in tables]):
+        yield Fault(why, "; ".join(fixes[:SHOWN]))
+
+
+def table_faults(database: Database, settings: PostgresSettings, found: Found, publication: str) -> list[Fault]:
     """Return what is wrong with a table that is not published yet."""
     table = next(iter(database.described([found], publication)), None)
     identity = database.identities([found]).get(found.oid)
     unreadable = [Fault("the user may not read it")] if found.unreadable or found.is_hidden else []
-    return [*_table_faults(found, table, identity, None), *unreadable]
+    return [*_table_faults(found, table, identity, None, settings), *unreadable]
 
 
 def warn(preparation: Preparation, settings: PostgresSettings, pipeline: str, log: Log) -> None:
@@ -173,7 +182,11 @@ def _lists(publication: Publication | None, chosen: Sequence[Found]) -> dict[int
 
 
 def _table_faults(
-    found: Found, table: Table | None, identity: Identity | None, publication: Publication | None
+    found: Found,
+    table: Table | None,
+    identity: Identity | None,
+    publication: Publication | None,
+    settings: PostgresSettings,
 ) -> Iterator[Fault]:
     """Yield what is wrong with a table."""
     if table is None or identity is None:
@@ -181,19 +194,18 @@ def _table_faults(
         return
     if publication is not None and (found.schema, found.name) in publication.filtered:
         yield Fault(f"the publication has only some rows of {table.full_name}: exclude the table, or publish all rows")
+    table = table.completed(settings.merge_tables, settings.no_key == "append")
     if fault := names_fault(table):
         yield Fault(f"{table.full_name}: {fault}: rename it, or exclude the table")
-    yield from faults(identity)
+    yield from faults(identity, settings.no_key == "append")
     listed_columns = publication.columns.get((found.schema, found.name)) if publication else None
     if missing := [name for name in identity.key if listed_columns is not None and name not in listed_columns]:
         yield Fault(f"the publication leaves out {', '.join(missing)}, which is in the key of {table.full_name}")
-    for column in (table.columns[index] for index in table.keys):
-        if column.kind not in KEYS and not column.kind.startswith("decimal"):
-            yield Fault(
-                f"{column.name} of {table.full_name} is a {column.declared}, which cannot be a key in Iceberg: set a "
-                "replica identity of other columns, or exclude the table",
-                f"ALTER TABLE {qualified(table)} REPLICA IDENTITY USING INDEX …",
-            )
+    if table.keys and (fault := key_fault(table)):
+        yield Fault(
+            f"{table.full_name} {fault}: set a replica identity of other columns, or exclude the table",
+            f"ALTER TABLE {qualified(table)} REPLICA IDENTITY USING INDEX …",
+        )
 
 
 def _nothing(settings: PostgresSettings, publication: Publication | None) -> str:

@@ -1,0 +1,145 @@
+"""Tables without a key: refused together by name, or each change a row from which the table can be made at any position."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from calve.errors import SourceError
+from calve.sources.database.settings import DatabaseSettings, Tables
+from calve.sources.mysql import source as mysql
+from calve.sources.postgres import source as postgres
+from fuzz.databases import Dialect
+from fuzz.mysql_dialect import MysqlDialect
+from fuzz.postgres_tables import PostgresDialect
+from services.mysql import MARIADB, MYSQL, MySql
+from services.postgres import Postgres
+from sources.mysql.follow import Follower, postgres_settings, settings_of, stopped_in
+
+pytestmark = pytest.mark.services
+
+TYPES = {"postgres": "float8, s text", "mysql": "double, s text", "mariadb": "double, s text"}
+FULL = ("alter table t replica identity full",)
+ROWS = ("insert into t values (1, -0.0, 'x'), (1, 0.0, 'x'), (1, 0.0, 'x'), (null, null, null), (null, null, null)",)
+CHANGES = (
+    "insert into t values (1, 0.0, 'x'), (2, 2.5, repeat('y', 9000))",
+    "update t set a = a + 1 where a = 2",
+    "begin", "delete from t where a = 1", "rollback",
+    "update t set s = 'z' where a is null",
+)  # fmt: skip
+ONE_GOES = {
+    "postgres": "delete from t where ctid = (select min(ctid) from t where a = 1)",
+    "mysql": "delete from t where a = 1 limit 1",
+    "mariadb": "delete from t where a = 1 limit 1",
+}
+
+
+class World:
+    """One server with a database for each test."""
+
+    def __init__(self, kind: str, server: Postgres | MySql) -> None:
+        self.kind, self.server = kind, server
+        self.dialect: Dialect = PostgresDialect(server) if isinstance(server, Postgres) else MysqlDialect(server)
+
+    def run(self, database: str, *statements: str) -> None:
+        self.server.run(*statements, database=database)
+
+    def settings(self, database: str, **more: Any) -> DatabaseSettings:
+        tables = Tables(include=[f"{'public' if self.kind == 'postgres' else database}.t*"])
+        if isinstance(self.server, Postgres):
+            return postgres_settings(self.server, database, tables=tables, **more)
+        return settings_of(self.server, database, tables=tables, **more)
+
+    def create(self, database: str, *statements: str) -> None:
+        self.server.create_database(database)
+        self.run(database, f"create table t (a int, f {TYPES[self.kind]})", *statements)
+        if self.kind == "postgres":
+            self.run(database, *FULL)
+
+
+@pytest.fixture(scope="module", params=["postgres", "mysql", "mariadb"])
+def world(request: pytest.FixtureRequest) -> Iterator[World]:
+    kind: str = request.param
+    with Postgres() if kind == "postgres" else MySql(MARIADB if kind == "mariadb" else MYSQL) as server:
+        yield World(kind, server)
+
+
+def check(world: World, database: str, follower: Follower) -> None:
+    """Compare what a history says with the database."""
+    expected = Counter(tuple(sorted(row.items())) for row in world.dialect.rows(database, "t"))
+    text = world.dialect.text
+    found = [{name: text(value) for name, value in row.items()} for row in follower.renamed("t")]
+    assert Counter(tuple(sorted(row.items())) for row in found) == expected
+
+
+def test_a_history_tells_the_rows_of_its_table_with_duplicates_at_each_position(world: World, tmp_path: Path) -> None:
+    world.create("h", *ROWS)
+    follower = Follower(world.settings("h", no_key="append"), tmp_path)
+    while_it_begins = ("insert into t values (7, 7, 'between')", "delete from t where s = 'x' and f = 0 and a = 1")
+    follower.before_first_plan = lambda: world.run("h", *while_it_begins)  # after the first position, before the load
+    follower.read()
+    follower.before_first_plan = lambda: None
+    follower.read()
+    check(world, "h", follower)
+    for statements in (ROWS, CHANGES, (ONE_GOES[world.kind],), ("alter table t add n int", "update t set n = a")):
+        world.run("h", *statements)
+        follower.read()
+        check(world, "h", follower)
+    kinds = {row["change_type"] for row in follower.histories["t"]}
+    assert kinds == {"LOAD", "INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"}
+    assert all((row["change_time"] is None) == (row["change_type"] == "LOAD") for row in follower.histories["t"])
+    assert stopped_in(tmp_path) == {}
+
+
+def test_a_load_without_a_key_that_was_interrupted_begins_again_by_itself(world: World, tmp_path: Path) -> None:
+    world.create("again", *ROWS)
+    settings = world.settings("again", no_key="append")
+    opened = (postgres if world.kind == "postgres" else mysql).open(settings, tmp_path, "p")
+    opened.start(None, True)
+    opened.stop()  # before its rows were read
+    world.run("again", *CHANGES, ONE_GOES[world.kind])
+    follower = Follower(settings, tmp_path)
+    for _ in range(2):
+        follower.read()
+    check(world, "again", follower)
+    assert stopped_in(tmp_path) == {}
+
+
+def test_all_tables_without_a_key_are_named_at_once_with_what_helps(world: World, tmp_path: Path) -> None:
+    world.create("named", "create table t2 (a int)", "create table t3 (f float primary key)")
+    opened = postgres if world.kind == "postgres" else mysql
+    schema = "public" if world.kind == "postgres" else "named"
+    with pytest.raises(SourceError, match=f"{schema}.t, {schema}.t2 have no primary key.*no_key: append") as refused:
+        opened.check(world.settings("named"), "p")
+    assert f"{schema}.t3 has the column f in its key, a" in refused.value.message
+    world.run("named", "drop table t3", *(["alter table t2 replica identity full"] * (world.kind == "postgres")))
+    opened.check(world.settings("named", no_key="append"), "p")
+
+
+def test_a_table_that_loses_its_key_or_comes_without_one_is_stopped_and_the_application_goes_on(
+    world: World, tmp_path: Path
+) -> None:
+    database = "lost"
+    world.server.create_database(database)
+    drop = "drop constraint t_pkey" if world.kind == "postgres" else "drop primary key"
+    world.run(database, "create table t (id int primary key, n int)", "insert into t values (1, 1)")
+    follower = Follower(world.settings(database), tmp_path)
+    follower.read()
+    new = "create table t2 (x float primary key)" if world.kind != "postgres" else "create table t2 (x int)"
+    world.run(database, f"alter table t {drop}", "insert into t values (1, 2)", new, "insert into t2 values (1)")
+    follower.read()
+    world.run(database, "update t set n = 3", "delete from t where n = 3", "update t2 set x = 2")
+    follower.read()
+    stopped = {name.split(".")[1]: why for name, why in stopped_in(tmp_path).items()}
+    assert "its key has other columns now" in stopped["t"] or "no primary key" in stopped["t"]
+    if world.kind != "postgres":
+        assert "has the column x in its key, a float, which cannot be a key in Iceberg" in stopped["t2"]
+
+
+def test_a_history_and_a_shared_target_do_not_go_together(world: World) -> None:
+    faults: Sequence[tuple[str, str]] = list(world.settings("none", no_key="append", merge_tables=True).check())
+    assert faults == [("no_key", "append does not go together with merge_tables")]

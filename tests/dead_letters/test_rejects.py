@@ -1,13 +1,17 @@
 import json
 
 import pyarrow as pa
+import pytest
 from pyiceberg.io.pyarrow import schema_to_pyarrow
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType
 
+from calve.dead_letters import rejects as rejects_module
 from calve.dead_letters.publish import publish
 from calve.dead_letters.rejects import DeadLetterLocation, DeadLetters
+from calve.dead_letters.room import RoomLimits
 from calve.dead_letters.table import LETTERS
+from calve.errors import Verdict, WriteError
 from calve.event.reject import REJECTS
 from calve.record.written import Rejects
 from calve.table.loaded import Table
@@ -152,3 +156,27 @@ def test_a_table_of_dead_letters_has_a_row_for_each_event(tmp_path):
     assert rows["event"].to_pylist() == ["{}"] * 4 + ["[]"]
     assert rows["number"].to_pylist() == list(range(5))
     assert queue.close().counts == {"a.b": {"MALFORMED": 5}}
+
+
+def test_one_batch_cannot_have_more_dead_letters_than_there_is_room_for(tmp_path, monkeypatch):
+    monkeypatch.setattr(rejects_module, "_SMALL_BYTES", 100)
+    monkeypatch.setattr(rejects_module, "_CHECK_BYTES", 2000)
+    (tmp_path / "b-0.ndjson").write_bytes(b"x" * 3000)
+
+    def queue(limits):
+        return DeadLetters(DeadLetterLocation(str(tmp_path), limits=limits), "b-1", "0", {"pipeline": "p", "sink": "s"})
+
+    large = pa.table({"event": pa.array([bytes([65 + number]) * 1000 for number in range(9)], pa.binary())})
+    found = queue(RoomLimits(5000, 0))
+    with pytest.raises(WriteError, match=r"A batch has too many dead letters: with .* max_bytes") as full:
+        found.add("", large, rejects(*range(9)))
+    assert full.value.verdict is Verdict.AGAIN
+    found = queue(RoomLimits(5000, 0))
+    found.add("", large, rejects(0, 1))
+    with pytest.raises(WriteError, match="max_bytes"):
+        found.close()
+    assert [path.name for path in tmp_path.iterdir()] == ["b-0.ndjson"]
+    for limits in (RoomLimits(50_000, 0), None):
+        found = queue(limits)
+        found.add("", large, rejects(*range(9)))
+        assert found.close().counts == {"": {"MALFORMED": 9}}

@@ -19,7 +19,9 @@ import pyarrow as pa
 from pyiceberg.io import load_file_io
 
 from calve import structs
+from calve.dead_letters.room import RoomLimits, check_batch
 from calve.durable import local_path, sync
+from calve.errors import WriteError
 from calve.event.dead_letter import letters, line
 from calve.event.reject import cut
 from calve.private_files import make_private, private
@@ -34,6 +36,8 @@ _IN_MEMORY_BYTES = 4 << 20
 _RECENT = 1000
 _RECENT_BYTES = 4 << 20
 """The entries that wait for equal ones, and the bytes of their events."""
+_CHECK_BYTES, _SMALL_BYTES = 16 << 20, 1 << 20
+"""After so many bytes their room is checked; a smaller file needs no check."""
 _ROWS = 8192
 """The entries that are converted to rows at a time."""
 _ENCODER = msgspec.json.Encoder()
@@ -47,11 +51,13 @@ class DeadLetterLocation:
         location: A folder or an object store's prefix.
         io_properties: The properties of a FileIO that can write there.
         table: The table that gets them instead, if any.
+        limits: How much room there is; None: as much as they need, as for a replay.
     """
 
     location: str
     io_properties: dict[str, str] = field(default_factory=dict)
     table: Table | None = None
+    limits: RoomLimits | None = None
 
 
 class DeadLetters:
@@ -76,6 +82,7 @@ class DeadLetters:
         self._spools: dict[str, _Spool] = {}
         self._counts: dict[str, dict[str, int]] = {}
         self._examples: dict[str, dict[str, str]] = {}
+        self._checked_bytes = 0
 
     def add(self, table: str, events: pa.Table, rejects: pa.Table) -> None:
         """Add rejected rows.
@@ -84,6 +91,9 @@ class DeadLetters:
             table: Their target table, empty if it is unknown.
             events: The rows with their `event` (or its origin, `_original`) and metadata columns.
             rejects: `REJECTS`: positions in `events`, code, field, reason.
+
+        Raises:
+            WriteError: They have no room in their folder.
         """
         if not len(rejects):
             return
@@ -95,6 +105,7 @@ class DeadLetters:
             spool.add(entry)
             counts[entry["code"]] = counts.get(entry["code"], 0) + 1
             examples.setdefault(entry["code"], ": ".join(filter(None, (cut(entry["field"]), entry["reason"]))))
+        self._check_room(_CHECK_BYTES)
 
     def forget(self, table: str) -> None:
         """Drop a table's rejects, because another pass reads its events again."""
@@ -114,12 +125,19 @@ class DeadLetters:
                 number += len(lines)
 
     def close(self) -> Rejects | None:
-        """Write the file, unless the dead letters go to a table; return counts, examples and the file's two names."""
+        """Write the file, unless the dead letters go to a table; return counts, examples and the file's two names.
+
+        Raises:
+            WriteError: They have no room in their folder, or it cannot be written.
+        """
         if not self._spools:
             return None
         if self._location.table:
             self._forget_all()
             return Rejects(self._counts, self._examples)
+        for spool in self._spools.values():
+            spool.finished()
+        self._check_room(_SMALL_BYTES)
         name = f"{self._name}.ndjson"
         path = f"{self._location.location}/_{name}-{self._attempt}"
         try:
@@ -128,6 +146,18 @@ class DeadLetters:
             raise storage_error(self._location.location, error, "reject") from error
         published = f"{self._location.location}/{name}"
         return Rejects(self._counts, self._examples, path, published)
+
+    def _check_room(self, step_bytes: int) -> None:
+        """Check, after each so many bytes, that they have room in their folder."""
+        written = sum(spool.written_bytes for spool in self._spools.values())
+        if written - self._checked_bytes < step_bytes or self._location.limits is None or self._location.table:
+            return
+        self._checked_bytes = written
+        try:
+            check_batch(self._location.location, self._location.limits, written)
+        except WriteError:
+            self._forget_all()
+            raise
 
     def _forget_all(self) -> None:
         for spool in self._spools.values():
@@ -167,6 +197,7 @@ class _Spool:
         self._most = recent
         self._recent: dict[tuple[Any, ...], dict[str, Any]] = {}  # the oldest first
         self._bytes = 0
+        self.written_bytes = 0
 
     def add(self, entry: dict[str, Any]) -> None:
         key = *(entry[name] for name in ("code", "field", "reason", "event")), str(entry["metadata"])
@@ -191,7 +222,7 @@ class _Spool:
     def _write_oldest(self) -> None:
         entry = self._recent.pop(next(iter(self._recent)))
         self._bytes -= len(entry["event"] or "")
-        self._file.write(line(entry))
+        self.written_bytes += self._file.write(line(entry))
 
 
 class _Counted(msgspec.Struct):

@@ -13,7 +13,7 @@ from calve.errors import WriteError
 from calve.observe.humanize import size
 from calve.observe.state_folder import Folder
 
-__all__ = ["MAX_BYTES", "MIN_FREE_BYTES", "Room", "RoomLimits"]
+__all__ = ["MAX_BYTES", "MIN_FREE_BYTES", "Room", "RoomLimits", "check_batch"]
 
 MAX_BYTES = 16 << 30
 MIN_FREE_BYTES = 256 << 20
@@ -56,26 +56,41 @@ class Room:
             if self._clock() >= self._next_look[location]:
                 self._sizes[location] = _size(location)
                 self._next_look[location] = self._clock() + _LOOK_SECONDS
-            reason, hint = self._full(location, limits)
+            reason, hint = _full(location, limits, self._sizes[location])
             record(sum(self._sizes.values()), bool(reason))
             if reason:
                 raise WriteError(f"Nothing more is read: {reason}", step="reject", target=location, hint=hint)
 
-    def _full(self, location: str, limits: RoomLimits) -> tuple[str, str]:
-        taken = self._sizes[location]
-        if taken >= limits.max_bytes:
-            return (
-                f"the dead letters in {location} have {size(taken)}, and `dlq: {{max_bytes}}` is "
-                f"{size(limits.max_bytes)}",
-                "Look at them (`calve dlq list`), replay them, and move old files away; or raise max_bytes",
-            )
-        disk = shutil.disk_usage(_existing(local_path(location) or Path(location)))
-        if disk.free < min(limits.min_free_bytes, disk.total // _SHARE_OF_DISK):
-            return (
-                f"the disk of the dead letters in {location} has only {size(disk.free)} of free space",
-                "Free disk space there, or set another folder as `dlq` of the sink",
-            )
-        return "", ""
+
+def check_batch(location: str, limits: RoomLimits, more_bytes: int) -> None:
+    """Check that there is room for the dead letters that a task has collected, beside those in their folder.
+
+    Raises:
+        WriteError: There is none: the batch is not written, and is tried again.
+    """
+    if local_path(location) is None:
+        return
+    reason, hint = _full(location, limits, _size(location) + more_bytes, more_bytes)
+    if reason:
+        raise WriteError(f"A batch has too many dead letters: {reason}", step="reject", target=location, hint=hint)
+
+
+def _full(location: str, limits: RoomLimits, taken_bytes: int, more_bytes: int = 0) -> tuple[str, str]:
+    """Return why there is no room, and what helps; empty: there is."""
+    if taken_bytes >= limits.max_bytes:
+        those = f"with {size(more_bytes)} of this batch " if more_bytes else ""
+        return (
+            f"{those}the dead letters in {location} have {size(taken_bytes)}, and `dlq: {{max_bytes}}` is "
+            f"{size(limits.max_bytes)}",
+            "Look at them (`calve dlq list`), replay them, and move old files away; or raise max_bytes",
+        )
+    disk = shutil.disk_usage(_existing(local_path(location) or Path(location)))
+    if disk.free - more_bytes < min(limits.min_free_bytes, disk.total // _SHARE_OF_DISK):
+        return (
+            f"the disk of the dead letters in {location} has only {size(disk.free)} of free space",
+            "Free disk space there, or set another folder as `dlq` of the sink",
+        )
+    return "", ""
 
 
 def _size(location: str) -> int:

@@ -29,7 +29,8 @@ class FolderDeadLetters:
     s3: S3DeadLetters | None = option(None, "A folder in S3; the same as `dlq: s3://bucket/prefix`.")
     max_bytes: Size = option(
         Size(MAX_BYTES),
-        "Maximum size of the files there; beyond it the pipeline reads nothing until some are moved away.",
+        "Maximum size of the files there; beyond it the pipeline reads nothing until some are moved away, and writes "
+        "no batch whose dead letters would exceed it.",
         minimum=1 << 20,
     )
     min_free_bytes: Size = option(

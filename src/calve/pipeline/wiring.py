@@ -116,11 +116,11 @@ class Wiring:
         self._serde = serde_of(settings)
         names = {**metadata_of(settings), **(self._envelopes.metadata if self._envelopes else {})}
         self._processors = compiled(settings.processors, names)
-        if self._processors and self._processors.tags:
-            names[TAGS] = pa.string()
-        log, operation = Log(self.name), IMPLIED_OPERATION if format or emits_changes(settings) else None
+        names |= {TAGS: pa.string()} if self._processors and self._processors.tags else {}
+        implied = IMPLIED_OPERATION if format or emits_changes(settings) else None
+        log, is_copy = Log(self.name), emits_changes(settings)
         self._sinks: list[Sink] = [
-            open_sink(Opening(sink, label, names, location, catalog_of, log, operation, emits_changes(settings)))
+            open_sink(Opening(sink, label, names, location, catalog_of, log, implied, is_copy, not rejects))
             for sink, label, location in zip(
                 settings.sinks, sink_labels(settings), dead_letter_locations(settings, folder), strict=True
             )

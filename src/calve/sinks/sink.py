@@ -23,6 +23,7 @@ from calve.columns.infer import Inferred
 from calve.commit.compare import Comparison
 from calve.dead_letters.open_table import LetterTarget
 from calve.dead_letters.rejects import DeadLetterLocation
+from calve.dead_letters.room import RoomLimits
 from calve.observe.log import Log
 from calve.record.target import BranchRef
 from calve.record.written import TableFiles
@@ -80,6 +81,7 @@ class Opening:
         log: The pipeline's log.
         operation: The expression of an event's operation, if the source is a change stream; None: the sink's setting.
         is_copy: Whether the source is a database, whose copy loses no value by default.
+        has_limits: Whether the limits of dead letters count: not for a replay, which makes room.
     """
 
     entry: SinkEntry
@@ -90,6 +92,12 @@ class Opening:
     log: Log
     operation: str | None = None
     is_copy: bool = False
+    has_limits: bool = True
+
+    @property
+    def letters_limits(self) -> RoomLimits | None:
+        """How much room the dead letters have; None: as much as they need."""
+        return self.entry.value.dlq_limits if self.has_limits else None
 
     @property
     def state_storage(self) -> dict[str, str]:

@@ -74,7 +74,7 @@ class IcebergSink:
             LetterTarget(self.catalog, letters, state_folder_at(opening.dead_letters), log) if letters else None
         )
         storage = opening.state_storage or for_executors(self.catalog.properties)
-        self.dead_letters = DeadLetterLocation(opening.dead_letters, storage)
+        self.dead_letters = DeadLetterLocation(opening.dead_letters, storage, limits=opening.letters_limits)
         self.branch = settings.branch or "main"
         self.order = Order.BY_KEY if settings.changes else Order.ANY
         self.always_gathers = settings.distribution == "hash"

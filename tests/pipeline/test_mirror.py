@@ -218,3 +218,36 @@ def columns(spark: SparkSession, name: str) -> list[str]:
 
 def rows(spark: SparkSession, name: str, wanted: list[str]) -> Counter[Any]:
     return Counter(tuple(exact(value) for value in row) for row in spark.table(name).select(*wanted).collect())
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_column_with_a_default_is_in_the_rows_of_a_mirror_that_can_have_defaults_and_else_said(
+    spark: SparkSession, lake: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture, version: int
+) -> None:
+    caplog.set_level("INFO", "calve")
+    name = f"lake.db.defaults{version}"
+    spark.sql(f"CREATE TABLE {name} (id INT, s STRUCT<a: INT>) USING iceberg TBLPROPERTIES ('format-version'='3')")
+    table = SimpleNamespace(identifier=name.removeprefix("lake."), name=name)
+    mode = f"merge-on-read\n        table_properties: {{format-version: '{version}'}}"
+    mirror = Mirror(spark, lake, table, "identifier_columns: [id]", mode, tmp_path / "mirror")
+    _add_default(spark, lake, table.identifier, None, "before", "b")
+    spark.sql(f"INSERT INTO {name} VALUES (1, struct(1), 'x'), (2, NULL, NULL)")
+    mirror.catch_up()
+    _add_default(spark, lake, table.identifier, None, "v", "é")
+    _add_default(spark, lake, table.identifier, "s", "n", "in")
+    spark.sql(f"INSERT INTO {name} VALUES (3, struct(3, NULL), 'y', 'given')")
+    assert mirror.catch_up()["rejects"] == {}
+    wanted = columns(spark, name)
+    found = rows(spark, mirror.name, wanted)
+    assert (found == rows(spark, name, wanted)) == (version == 3)
+    assert caplog.text.count("is NULL in the rows that are there") == (2 if version == 2 else 0)
+    assert version == 3 or spark.sql(f"SELECT v, s.n FROM {mirror.name} WHERE id = 1").collect() == [(None, None)]
+
+
+def _add_default(spark: SparkSession, lake: Catalog, table: str, parent: str | None, name: str, value: str) -> None:
+    """Add a column with a default, which Spark's SQL cannot."""
+    iceberg = session.start().jvm.org.apache.iceberg
+    literal = iceberg.expressions.Literal.of(value)
+    update = lake.load_java(table).updateSchema()
+    update.addColumn(parent, name, iceberg.types.Types.StringType.get(), None, literal).commit()
+    spark.sql(f"REFRESH TABLE lake.{table}")

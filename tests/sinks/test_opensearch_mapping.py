@@ -7,7 +7,7 @@ import json
 import pytest
 
 from calve.sinks.opensearch.client import Access, Client
-from calve.sinks.opensearch.mapping import make_index, mapping_of
+from calve.sinks.opensearch.mapping import make_index, mapping_of, older_fields
 from calve.sources.source import SourceTable
 from services.opensearch import OpenSearch
 
@@ -91,3 +91,19 @@ def test_lists_and_structs_have_the_types_of_their_elements() -> None:
         "s": {"properties": {"x": {"type": "double", "ignore_malformed": True}}},
         "l": {"type": "float", "ignore_malformed": True},
     }
+
+
+def test_a_default_that_older_documents_lack_is_named() -> None:
+    def noted(*fields: dict[str, object]) -> dict[str, object]:
+        schema = {"type": "struct", "schema-id": 0, "fields": list(fields)}
+        return dict(mapping_of(SourceTable("db.t", "u", json.dumps(schema)))["_meta"]["sources"]["db.t"])
+
+    base = {"id": 1, "name": "id", "required": False, "type": "int"}
+    new = {"id": 2, "name": "v", "required": False, "type": "string", "initial-default": "é"}
+    inside = {"id": 4, "name": "n", "required": False, "type": "int", "initial-default": 0}
+    struct = {"id": 3, "name": "s", "required": False, "type": {"type": "struct", "fields": [inside]}}
+    assert older_fields(noted(base), noted(base, new, struct)) == [
+        'v was added, with the default "\\u00e9", which they lack',
+        "s.n was added, with the default 0, which they lack",
+    ]
+    assert older_fields(noted(base, new), noted(base, new)) == []

@@ -16,6 +16,7 @@ from pyiceberg.types import StructType
 
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import retried
+from calve.commit.mirror_defaults import new_defaults, without_defaults
 from calve.engine.jvm import java_errors
 from calve.errors import CalveError
 from calve.event.column_names import ColumnNames, ColumnPath
@@ -26,6 +27,8 @@ __all__ = ["follow", "noted"]
 
 _PROPERTY = "calve.follows."
 _STEP = "follow the source's schema"
+_WITH_DEFAULTS = 3
+"""The first format version with defaults."""
 
 
 def follow(
@@ -75,7 +78,7 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -
     stored = java_table.properties().get(property_name)
     if stored == property_value:
         return []
-    previous = json.loads(stored) if stored else {}
+    previous = json.loads(stored or "{}")
     before = previous.get("names", {}) if previous.get("uuid") == source.uuid else {}
     had = _columns(java_table)
     renamed = _renamed(before, names, had)
@@ -84,6 +87,7 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -
     key_types, key_columns = key.types(java_table), set(java_table.schema().identifierFieldNames())
     source_fields = [_as_key(field, key_columns) for field in json.loads(source.schema_json)["fields"]]
     fields = [_with_types(field, field["name"], key_types) for field in source_fields]
+    fields, lost = _with_defaults(fields, java_table)
     ambiguous = _ambiguous(fields, _columns(java_table))
     fits = [field for field in fields if field["name"] not in ambiguous and _fits(catalog, java_table, field)]
     dropped = _dropped(before, names, _columns(java_table))
@@ -99,6 +103,11 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -
     transaction.commitTransaction()
     java_table.refresh()
     return [
+        *(
+            f"{name} is NULL in the rows that are there, although it is {json.dumps(default)} in those of the source: "
+            "update these rows, or read the source again into a table of format version 3, which can have defaults"
+            for name, default in lost.items()
+        ),
         *(f"{name} is another column in the source now, so its older values were removed" for name in replaced),
         *(
             f"{name} is another column in the source now, but keeps its older values, because it cannot be removed "
@@ -110,6 +119,14 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -
         *(f"{name} stays, although the source dropped it" for name in dropped),
         *(f"{name} stays of type {kind} because of equality deletes" for name, kind in _narrower(key_types, source)),
     ]
+
+
+def _with_defaults(fields: list[dict[str, Any]], java_table: Any) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return columns with the defaults of new ones, and the defaults that the table cannot have, by name."""
+    fields, defaults = new_defaults(fields, _columns(java_table))
+    if java_table.operations().current().formatVersion() >= _WITH_DEFAULTS:
+        return fields, {}
+    return without_defaults(fields), defaults
 
 
 def _ambiguous(fields: Sequence[Mapping[str, Any]], had: Mapping[str, str]) -> dict[str, str]:

@@ -25,6 +25,7 @@ from calve.columns.widen import widened
 from calve.compiled import events as core
 from calve.convert.build import seal
 from calve.convert.by_table import ConvertedRows, TableOfRow, TableOrder, divide
+from calve.convert.defaults import Defaults
 from calve.convert.exact import Exact, ExactResult, rounded
 from calve.convert.scalar import Rounded
 from calve.convert.typed import TypedConverter
@@ -77,12 +78,15 @@ class Converter:
         table: The table, or one of those tables.
         options: How to convert.
         checks: Whether only events that can be written decide the unknown fields; false for a draft itself.
+        fills: Whether missing fields get the defaults of their columns here.
 
     Raises:
         ConvertError: The table has a column that events cannot fill.
     """
 
-    def __init__(self, table: Table, options: ConvertOptions | None = None, checks: bool = True) -> None:
+    def __init__(
+        self, table: Table, options: ConvertOptions | None = None, checks: bool = True, fills: bool = True
+    ) -> None:
         self._table = table
         self._options = options or ConvertOptions()
         self._checks = checks
@@ -96,6 +100,7 @@ class Converter:
         self._wider: dict[str, bool] = {}
         self._core = core.converter(table_spec(self._schema, self._options), self._columns)
         self._typed = TypedConverter(self._columns, self._options)
+        self._defaults = Defaults(table, self._options) if fills else None
 
     def convert(self, rows: pa.Table) -> Converted:
         """Convert a table with the column `event` or `_typed`."""
@@ -128,7 +133,8 @@ class Converter:
             yield table, self._finish(rows, part)
 
     def _with_text_if_needed(self, rows: pa.Table) -> pa.Table:
-        """Return typed rows unchanged if their columns can be converted, else with their texts."""
+        """Return typed rows unchanged if their columns can be converted, else with their texts; with defaults."""
+        rows = self._defaults.fill(rows) if self._defaults else rows
         return rows if is_typed(rows) and self._typed.reader(rows[TYPED].type) else with_text(rows)
 
     def _fast(self, rows: pa.Table, order: RowNumbers | None) -> core.Converted | None:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.defaults import Defaults
 from calve.event import duck
 from calve.event.columns import EVENT, JSON, OPERATION, ORDER, SCHEMA, TYPED
 from calve.event.operation import Operation
@@ -40,9 +41,11 @@ class Reducer:
         self.table = key.required
         self.key = key
         self._absences = Absences(key, options) if keep else None
-        self._rows = Converter(self.table, replace(options, may_lack=frozenset(key.others) if keep else frozenset()))
+        self._defaults = Defaults(self.table, options, key.names)
+        may_lack = frozenset(key.others) if keep else frozenset[str]()
+        self._rows = Converter(self.table, replace(options, may_lack=may_lack), fills=False)
         only_key = replace(options, look_for_unknown=False, count_ignored=False)
-        self._deletes = Converter(key.only, only_key)
+        self._deletes = Converter(key.only, only_key, fills=False)
         self._needs = dict.fromkeys((EVENT, TYPED, ORDER, SCHEMA, *(name for _, name in options.metadata)))
         self._changes = Changes(key, self._rows.arrow_schema, upsert)
 
@@ -72,7 +75,10 @@ class Reducer:
         return self._changes.net()
 
     def _insert(self, events: pa.Table, operations: pa.Array, positions: pa.Array | None) -> Converted:
-        converted = self._rows.convert(events)
+        is_whole = None  # an update that keeps the columns which it lacks has no use for defaults
+        if self._absences:
+            is_whole = pc.not_equal(operations, pa.scalar(int(Operation.UPDATE), pa.int8())).to_numpy(False)
+        converted = self._rows.convert(self._defaults.fill(events, is_whole))
         lacking = None
         if self._absences:
             converted = self._reject_incomplete(converted, operations)

@@ -14,6 +14,7 @@ from pyiceberg.types import IcebergType, IntegerType, LongType, StringType, Stru
 
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
+from calve.commit.mirror_defaults import DEFAULT, without_defaults
 from calve.event.column_names import ColumnNames, type_faults
 from calve.reduce.key import Key
 from calve.sources.source import SourceTable
@@ -68,7 +69,7 @@ class Mirrors:
         sources = self.of(name)
         if not sources:
             return None
-        return read_schema(sources[0].schema_json)
+        return read_schema(json.dumps(without_defaults(json.loads(sources[0].schema_json))))  # its rows have all values
 
     def names_fault(self, name: str) -> str:
         """Return why readers could not distinguish the columns of a new mirror; empty if they can."""
@@ -114,7 +115,7 @@ class Mirrors:
 
     def _narrowed(self, table: SourceTable) -> SourceTable:
         whole: dict[str, Any] = json.loads(table.schema_json)
-        fields = [_plain(field) for field in whole["fields"] if field["name"] in self._fields]
+        fields = [field for field in without_defaults(whole["fields"], [DEFAULT]) if field["name"] in self._fields]
         ids = _numbers(fields)
         next_id = itertools.count(max(ids, default=0) + 1).__next__
         fields = [_typed(field, (field["name"],), partial(self._types.of, next_id=next_id)) for field in fields]
@@ -123,15 +124,6 @@ class Mirrors:
         narrowed = {"type": "struct", "schema-id": 0, "fields": fields, "identifier-field-ids": key}
         text = json.dumps(narrowed, separators=(",", ":"))
         return SourceTable(table.name, table.uuid, text, is_history=table.is_history)
-
-
-def _plain(kind: Any) -> Any:
-    """Return a type without defaults: source rows have all their values."""
-    if isinstance(kind, list):
-        return [_plain(each) for each in kind]
-    if isinstance(kind, dict):
-        return {key: _plain(each) for key, each in kind.items() if key not in ("initial-default", "write-default")}
-    return kind
 
 
 def _typed(field: dict[str, Any], path: tuple[str, ...], type_of: TypeOf) -> dict[str, Any]:

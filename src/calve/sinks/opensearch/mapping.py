@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 from calve.columns.fields import ALL_FIELDS, Fields
+from calve.commit.mirror_defaults import new_defaults
 from calve.errors import SinkRefusedError
 from calve.sinks.opensearch.client import Client
 from calve.sinks.opensearch.obstacles import field_hint
@@ -44,12 +45,13 @@ text in `_source`. The field is not indexed; the document's `_ignored` names it.
 def mapping_of(table: SourceTable, fields: Fields = ALL_FIELDS) -> dict[str, Any]:
     """Return the mapping for the rows of a table (JSON, Iceberg specification, appendix C); maps are left dynamic."""
     columns = [field for field in json.loads(table.schema_json)["fields"] if field["name"] in fields]
-    noted = {table.name: {"uuid": table.uuid, "names": names_by_id(table.schema_json)}}
+    names, (_, defaults) = names_by_id(table.schema_json), new_defaults(columns, {})
+    noted = {table.name: {"uuid": table.uuid, "names": names, **({"defaults": defaults} if defaults else {})}}
     return {"_meta": {**_MADE, _SOURCES: noted}, "properties": _properties(columns)}
 
 
 def older_fields(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """Return sentences about fields of older documents that the table's columns no longer have.
+    """Return sentences about fields of older documents that the table's columns no longer have, and about defaults.
 
     Args:
         before: The table's UUID, and the names of its columns by field id, when documents were written.
@@ -65,6 +67,9 @@ def older_fields(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
             sentences.append(f"{name} is now called {has[number]}")
         elif number not in has:
             sentences.append(f"{name} was dropped" + " and added again" * (name in numbers))
+    for name, default in now.get("defaults", {}).items():
+        if numbers.get(name) not in had:
+            sentences.append(f"{name} was added, with the default {json.dumps(default)}, which they lack")
     return sentences
 
 

@@ -1,0 +1,50 @@
+"""The defaults of columns that a mirror gets from its source: what rows that are there already have in them.
+
+Columns that the mirror has keep their own defaults, as its rows have their values. `initial-default` needs format
+version 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+__all__ = ["DEFAULT", "new_defaults", "without_defaults"]
+
+DEFAULT = "initial-default"
+
+
+def without_defaults(kind: Any, kept: Collection[str] = ()) -> Any:
+    """Return a type, or fields, of a schema without defaults, at any depth, but those of some kinds."""
+    if isinstance(kind, list):
+        return [without_defaults(each, kept) for each in kind]
+    if isinstance(kind, dict):
+        dropped = {DEFAULT, "write-default"}.difference(kept)
+        return {key: without_defaults(each, kept) for key, each in kind.items() if key not in dropped}
+    return kind
+
+
+def new_defaults(fields: list[dict[str, Any]], had: Mapping[str, str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Return fields whose defaults are those of columns that a table does not have, and these defaults by name."""
+    found: dict[str, Any] = {}
+    return [_new(field, (), had, found) for field in fields], found
+
+
+def _new(field: dict[str, Any], path: tuple[str, ...], had: Mapping[str, str], found: dict[str, Any]) -> dict[str, Any]:
+    path = (*path, field["name"])
+    new = {**field, "type": _new_below(field["type"], path, had, found)}
+    name = ".".join(path)
+    if DEFAULT in field and name in had:
+        del new[DEFAULT]
+    elif DEFAULT in field:
+        found[name] = field[DEFAULT]
+    return new
+
+
+def _new_below(kind: Any, path: tuple[str, ...], had: Mapping[str, str], found: dict[str, Any]) -> Any:
+    if not isinstance(kind, dict):
+        return kind
+    if kind["type"] == "struct":
+        return {**kind, "fields": [_new(each, path, had, found) for each in kind["fields"]]}
+    below = "element" if kind["type"] == "list" else "value"
+    return {**kind, below: _new_below(kind[below], (*path, below), had, found)}

@@ -50,6 +50,10 @@ def test_every_name_that_calve_exports_is_there_and_documented() -> None:
         calve.runs  # noqa: B018
 
 
+def test_completion_offers_what_calve_exports_and_nothing_else() -> None:
+    assert sorted(calve.__all__) == dir(calve)
+
+
 def test_a_configuration_is_a_file_a_text_or_a_mapping(tmp_path: Path) -> None:
     text = "files:\n  source: {file: {path: in/*}}\n  sink: [{iceberg: {table_identifier: a.b}}]\n"
     file = tmp_path / "files.yaml"

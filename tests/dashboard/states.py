@@ -129,9 +129,12 @@ def _write_history(state: Path, curves: dict[str, tuple[Callable[[float], float]
         parts = [number / 360 for number in range(360)]
         report = read_report(str(state), name)
         assert report is not None
+        rejects = sum(report.rejects.values())
         events, samples = report.events - 10 * sum(map(rate, [*parts, 1.0])), []
         for number, x in enumerate(parts):
             events += 10 * rate(x)
-            samples.append(Sample(now - 3600 + 10 * number, int(events), int(lag(x)), 0, 2.4 + lag(x) / 12_000))
+            samples.append(
+                Sample(now - 3600 + 10 * number, int(events), int(lag(x)), 0, 2.4 + lag(x) / 12_000, rejects)
+            )
         history.fill(name, samples)
     history.save()

@@ -39,6 +39,32 @@ def test_the_same_report_is_one_sample_and_old_pipelines_are_forgotten() -> None
     assert history.of("orders") == []
 
 
+def test_the_axis_begins_with_the_data_and_ends_with_an_hour() -> None:
+    def path(*samples: Sample, now: float) -> list[str]:
+        return charts(samples, now)[1].path.split()
+
+    young = [Sample(1_000.0 + 10 * number, 0, 5, 0, None) for number in range(13)]
+    assert [part for part in path(*young, now=1_120.0) if part[0] in "ML"][::12] == ["M0.0", "L600.0"]
+    assert charts(young, 1_120.0)[1].begins == "2 min"
+    old = [Sample(10.0 * number, 0, 5, 0, None) for number in range(721)]
+    assert charts(old, 7_200.0)[1].begins == "60 min"
+    assert path(*old, now=7_200.0)[-2] == "L600.0"
+
+
+def test_values_have_a_grid_of_round_numbers_and_rejects_and_refusals_lines_of_their_own() -> None:
+    samples = [Sample(10.0 * number, 100 * number, 3_300, 0, None, 20 * number, number) for number in range(7)]
+    found = {chart.title.partition(":")[0]: chart for chart in charts(samples, 60.0)}
+    assert [label for _, label in found["Lag"].grid] == ["4,000", "2,000"]
+    assert found["Rejected events per second"].now == "2"
+    assert found["Refused requests per second"].now == "0.1"
+    assert len(charts(lags(1, 2, 3), 60.0)) == 3
+
+
+def test_samples_of_an_earlier_version_are_read(tmp_path: Path) -> None:
+    (tmp_path / "history.json").write_text('{"orders": [[5.0, 1, 2, 3, null]]}')
+    assert History(tmp_path / "history.json").of("orders") == [Sample(5.0, 1, 2, 3, None, 0, 0)]
+
+
 def test_a_broken_or_missing_file_is_a_new_beginning(tmp_path: Path) -> None:
     file = tmp_path / "history.json"
     file.write_text('{"orders": [[1,')
@@ -68,9 +94,9 @@ def test_no_folder_is_made_for_a_state_without_pipelines(tmp_path: Path) -> None
 def test_the_rate_is_counted_and_a_gap_interrupts_the_line() -> None:
     samples = [Sample(at, 100 * at, 0, 0, None) for at in (3000, 3010, 3020, 3400, 3410)]
     rate, lag, freshness = charts([*samples, Sample(3420, 0, 0, 0, None)], now=3600.0)
-    assert (rate.now, rate.top) == ("0", "100")  # the counts began anew: never less than nothing
+    assert (rate.now, rate.grid[0][1]) == ("0", "100")  # the counts began anew: never less than nothing
     assert [rate.path.count(letter) for letter in "ML"] == [2, 2]
-    assert lag.summary == "Lag: rows that wait in the source, over the last hour: now 0, at most 0"
+    assert lag.summary == "Lag: rows that wait in the source, over the last 10 min: now 0, at most 0"
     assert freshness.path == ""
 
 

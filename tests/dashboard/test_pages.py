@@ -67,7 +67,7 @@ def test_a_pipeline_that_keeps_up_shows_it_with_its_figures(visit: Visit) -> Non
     for said in ("420 files, 61.0 GiB", "148.7 MiB", "12,000 in 8 files", "212", "3 h ago", "7000000001"):
         assert said in page.text
     labels = [one["aria-label"] for one in page.all("svg")]
-    assert re.fullmatch(r"Lag: rows that wait in the source, over the last hour: now \d+, at most 1,199", labels[1])
+    assert re.fullmatch(r"Lag: rows that wait in the source, over the last 60 min: now \d+, at most 1,199", labels[1])
 
 
 def test_rejects_and_refusals_of_a_run_are_wrong_on_the_page(visit: Visit, tmp_path: Path) -> None:
@@ -134,6 +134,21 @@ def test_rejects_can_be_chosen_by_code_and_table(visit: Visit) -> None:
     assert "'12,50' is not a valid double" in chosen.text
     assert "in the field amount: 3" in chosen.text
     assert "No examples to show" in visitor.get("/pipelines/orders/rejects?code=MALFORMED").text
+
+
+def test_equal_reasons_are_one_group_with_their_number(visit: Visit) -> None:
+    page = visit("healthy").get("/pipelines/orders/rejects?code=NOT_COERCIBLE")
+    assert len(page.all("article")) == 1
+    assert "3 times" in page.text
+
+
+def test_pipelines_are_sorted_by_need(visit: Visit) -> None:
+    visitor = visit("failing")
+    status = PipelineStatus("a-healthy-one")
+    status.set_state("running")
+    save(Path(visitor.app.state), status)
+    names = [one["href"] for one in visitor.get("/").all("a") if re.fullmatch("/pipelines/[^/]+", one["href"])]
+    assert [name.rpartition("/")[2] for name in names][-3:] == ["orders", "clicks", "a-healthy-one"]
 
 
 def test_events_of_any_bytes_and_length_are_shown_harmlessly_and_cut(visit: Visit) -> None:

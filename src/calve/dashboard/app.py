@@ -17,7 +17,7 @@ from calve.dashboard.access import COOKIE, FIRST, Access, Session
 from calve.dashboard.actions import Actions
 from calve.dashboard.chart import HEIGHT, WIDTH, charts
 from calve.dashboard.history import History
-from calve.dashboard.model import overview, problems, tables, unreadable
+from calve.dashboard.model import by_level, overview, problems, tables, unreadable
 from calve.dashboard.rejects import newest
 from calve.dashboard.web import Request, Response, redirect
 from calve.errors import CalveError
@@ -157,7 +157,7 @@ class App:
 
     def _overview(self, session: Session | None) -> Response:
         reports, broken = read_all(self.state)
-        lines = [overview(report, self.history.of(report.pipeline)) for report in reports]
+        lines = sorted((overview(one, self.history.of(one.pipeline)) for one in reports), key=by_level)
         found = [(one.pipeline, problem) for one in reports for problem in problems(one, self.history.of(one.pipeline))]
         found += [(name, unreadable(error)) for name, error in broken.items()]
         found.sort(key=lambda one: one[1].level != "bad")

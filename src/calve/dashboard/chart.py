@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,47 +15,72 @@ __all__ = ["Chart", "charts"]
 WIDTH, HEIGHT = 600, 120
 _GAP_SECONDS = 6 * SAMPLE_SECONDS
 """A longer time without a sample interrupts the line: nothing was observed."""
+_LEAST_SECONDS = 60.0
+"""The least time of an axis: in the first minutes of a run the line must not be a hair at the edge."""
 _Points = list[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Chart:
-    """One line over the last hour.
+    """One line over the time that was observed, at most the last hour.
 
     Attributes:
         title: What is measured.
         path: The SVG path; empty without two samples in a row.
         now: The last value, formatted.
-        top: The largest value, formatted; the upper edge of the chart.
+        grid: Horizontal lines: their height in the drawing, and the value, formatted.
+        begins: How long ago the left edge is.
         summary: The chart in one sentence, for readers who do not see it.
     """
 
     title: str
     path: str
     now: str
-    top: str
+    grid: list[tuple[float, str]]
+    begins: str
     summary: str
 
 
+@dataclass(frozen=True)
+class _Axis:
+    """The time from the left edge to the right one, in epoch seconds."""
+
+    start: float
+    end: float
+
+    def x(self, at: float) -> float:
+        return max(0.0, WIDTH * (at - self.start) / (self.end - self.start))
+
+
 def charts(samples: Sequence[Sample], now: float) -> list[Chart]:
-    """Return the charts of a pipeline: rate, lag, freshness."""
+    """Return the charts of a pipeline: rate, lag, freshness, and rejects and refused requests if there are some."""
     in_rows = not samples or samples[-1].lag_rows >= 0
+    first = samples[0].at if samples else now
+    axis = _Axis(min(max(first, now - SPAN_SECONDS), now - _LEAST_SECONDS), now)
     lag: Callable[[Sample], float | None] = _rows if in_rows else lambda sample: float(sample.lag_bytes)
+    lag_title = "Lag: rows that wait in the source" if in_rows else "Lag: bytes that wait in the source"
+    rejects = list(_rates(samples, lambda one: one.rejects))
+    refused = list(_rates(samples, lambda one: one.refused))
     return [
-        _chart("Events read per second", list(_rates(samples)), now, amount),
-        _chart(
-            "Lag: rows that wait in the source" if in_rows else "Lag: bytes that wait in the source",
-            list(_values(samples, lag)),
-            now,
-            amount if in_rows else size,
-        ),
+        _chart("Events read per second", list(_rates(samples, lambda one: one.events)), axis, amount),
+        _chart(lag_title, list(_values(samples, lag)), axis, amount if in_rows else size),
         _chart(
             "Freshness: age of events when they became visible",
             list(_values(samples, lambda sample: sample.freshness_seconds)),
-            now,
+            axis,
             _seconds,
         ),
+        *([_chart("Rejected events per second", rejects, axis, _few)] if _any(rejects) else []),
+        *([_chart("Refused requests per second", refused, axis, _few)] if _any(refused) else []),
     ]
+
+
+def _any(points: _Points) -> bool:
+    return any(value for _, value in points)
+
+
+def _few(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else amount(value)
 
 
 def _rows(sample: Sample) -> float | None:
@@ -65,11 +91,11 @@ def _seconds(value: float) -> str:
     return f"{value:.1f} s" if value < 10 else duration(value)
 
 
-def _rates(samples: Sequence[Sample]) -> Iterator[tuple[float, float]]:
+def _rates(samples: Sequence[Sample], count: Callable[[Sample], int]) -> Iterator[tuple[float, float]]:
     for before, after in pairwise(samples):
         seconds = after.at - before.at
         if 0 < seconds <= _GAP_SECONDS:
-            yield after.at, max(0.0, (after.events - before.events) / seconds)
+            yield after.at, max(0.0, (count(after) - count(before)) / seconds)
 
 
 def _values(samples: Sequence[Sample], value: Callable[[Sample], float | None]) -> Iterator[tuple[float, float]]:
@@ -79,20 +105,33 @@ def _values(samples: Sequence[Sample], value: Callable[[Sample], float | None]) 
             yield sample.at, found
 
 
-def _chart(title: str, points: _Points, now: float, shown: Callable[[float], str]) -> Chart:
+def _chart(title: str, points: _Points, axis: _Axis, shown: Callable[[float], str]) -> Chart:
+    begins = duration(axis.end - axis.start)
     if not points:
-        return Chart(title, "", "unknown", "", f"{title}: no figures yet")
-    last, top = points[-1][1], max(value for _, value in points)
-    summary = f"{title}, over the last hour: now {shown(last)}, at most {shown(top)}"
-    return Chart(title, _path(points, now, top), shown(last), shown(top), summary)
+        return Chart(title, "", "unknown", [], begins, f"{title}: no figures yet")
+    last, highest = points[-1][1], max(value for _, value in points)
+    top = _round_up(highest)
+    grid = [(_y(top * part, top), shown(top * part)) for part in (1.0, 0.5)] if top else []
+    summary = f"{title}, over the last {begins}: now {shown(last)}, at most {shown(highest)}"
+    return Chart(title, _path(points, axis, top), shown(last), grid, begins, summary)
 
 
-def _path(points: _Points, now: float, top: float) -> str:
+def _round_up(value: float) -> float:
+    """Return the next larger of 1, 2, 4, 5, 8, 10 times a power of ten: half of it is a round number, too."""
+    if value <= 0:
+        return 0.0
+    unit = 10.0 ** math.floor(math.log10(value))
+    return next(step * unit for step in (1, 2, 4, 5, 8, 10, 20) if step * unit >= value)
+
+
+def _y(value: float, top: float) -> float:
+    return HEIGHT - 2 - (HEIGHT - 4) * (value / top if top > 0 else 0.0)
+
+
+def _path(points: _Points, axis: _Axis, top: float) -> str:
     parts: list[str] = []
     previous = float("-inf")
     for at, value in points:
-        x = WIDTH * (1 - (now - at) / SPAN_SECONDS)
-        y = HEIGHT - 2 - (HEIGHT - 4) * (value / top if top > 0 else 0.0)
-        parts.append(f"{'M' if at - previous > _GAP_SECONDS else 'L'}{max(x, 0):.1f} {y:.1f}")
+        parts.append(f"{'M' if at - previous > _GAP_SECONDS else 'L'}{axis.x(at):.1f} {_y(value, top):.1f}")
         previous = at
     return " ".join(parts)

@@ -30,6 +30,8 @@ class Sample(msgspec.Struct, array_like=True, frozen=True):
         events: Events read since the first start.
         lag_rows: -1: unknown.
         freshness_seconds: None: unknown.
+        rejects: Events rejected since the first start.
+        refused: Requests refused since the process started.
     """
 
     at: float
@@ -37,12 +39,15 @@ class Sample(msgspec.Struct, array_like=True, frozen=True):
     lag_rows: int
     lag_bytes: int
     freshness_seconds: float | None
+    rejects: int = 0
+    refused: int = 0
 
     @staticmethod
     def of(report: PipelineReport) -> Sample:
         """Return the figures of a report, at the time when it was written."""
         at = report.updated.timestamp() if report.updated else 0.0
-        return Sample(at, report.events, report.lag_rows, report.lag_bytes, report.freshness_seconds)
+        counts = sum(report.rejects.values()), sum(report.refused.values())
+        return Sample(at, report.events, report.lag_rows, report.lag_bytes, report.freshness_seconds, *counts)
 
 
 class History:

@@ -22,6 +22,7 @@ __all__ = [
     "Overview",
     "Problem",
     "TableView",
+    "by_level",
     "is_behind",
     "lag_of",
     "overview",
@@ -98,13 +99,20 @@ def overview(report: PipelineReport, samples: Sequence[Sample]) -> Overview:
         state=harmless(state_of(report)),
         verdict=_verdict(report, samples, liveness(report)),
         rate=f"{amount(report.events_per_second)} events/s" if alive else "–",
-        lag=lag_of(report),
+        lag=lag_of(report) + _lag_in_time(report),
         freshness="unknown" if freshness is None else f"within {duration(freshness)}",
         written=many(report.rows, "row"),
         rejects=f"{rejects:,}",
         last_commit=ago(report.last_commit) if report.last_commit else "never",
         spark_pages=report.spark_pages if alive and report.spark_pages.startswith(("http://", "https://")) else "",
     )
+
+
+def _lag_in_time(report: PipelineReport) -> str:
+    """Return how long the lag takes at the present rate; empty: unknown, or too short to matter."""
+    rate = report.events_per_second
+    seconds = report.lag_rows / rate if rate >= 1 and report.lag_rows > 0 else 0.0
+    return f", {duration(seconds)} at this rate" if seconds >= 1 else ""
 
 
 def is_behind(samples: Sequence[Sample]) -> bool:
@@ -132,10 +140,11 @@ def unreadable(error: CalveError) -> Problem:
 def tables(report: PipelineReport) -> list[TableView]:
     """Return the tables of a pipeline: those with errors first, then those that need maintenance, each by name."""
     found = [_table(name, table, report) for name, table in sorted(report.tables.items())]
-    return sorted(found, key=_by_level)
+    return sorted(found, key=by_level)
 
 
-def _by_level(one: Problem | TableView) -> int:
+def by_level(one: Problem | TableView | Overview) -> int:
+    """Return the place of something in a list that begins with the worst."""
     return ("bad", "note", "good").index(one.level)
 
 

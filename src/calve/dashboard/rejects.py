@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from calve.dead_letters.reader import DeadLetter, LetterStore, entries, locations_of, stores_at
@@ -24,7 +24,7 @@ _EXAMPLES = 20
 
 @dataclass(frozen=True)
 class Example:
-    """One dead letter; `event` has no control characters, and is cut."""
+    """Dead letters of one table, code, field and reason: how many, and the newest of them, harmless to print."""
 
     time: str
     table: str
@@ -33,6 +33,7 @@ class Example:
     reason: str
     event: str
     size_bytes: int
+    count: int = 1
 
 
 @dataclass
@@ -42,7 +43,7 @@ class NewestRejects:
     Attributes:
         looked_at: How many events were rejected in the entries that were read.
         fields: How many of them have which field as the reason, by code and field.
-        examples: Some of them.
+        examples: Some of them, one for each reason, with how many have it.
         notes: What was not read, and why.
     """
 
@@ -68,13 +69,18 @@ def newest(state: str, pipeline: str, code: str = "", table: str = "") -> Newest
         found.notes.append(str(error))
         return found
     chosen = (one for store in stores for one in _entries(store, found.notes) if one.is_of(pipeline))
+    groups: dict[tuple[str | None, ...], Example] = {}
     for entry in islice(chosen, MOST_ENTRIES):
         found.looked_at += entry.count
         if (code and entry.code != code) or (table and entry.table != table):
             continue
         found.fields[entry.code, entry.field or ""] += entry.count
-        if len(found.examples) < _EXAMPLES:
-            found.examples.append(_example(entry))
+        key = entry.table, entry.code, entry.field, entry.reason
+        if key in groups:
+            groups[key] = replace(groups[key], count=groups[key].count + entry.count)
+        elif len(groups) < _EXAMPLES:
+            groups[key] = replace(_example(entry), count=entry.count)
+    found.examples = list(groups.values())
     return found
 
 

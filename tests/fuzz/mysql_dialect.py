@@ -52,7 +52,7 @@ class MysqlDialect:
     def settings(self, database: str, exclude: list[str]) -> MysqlSettings:
         """See `Dialect`."""
         tables = Tables(include=[f"{database}.t?"], exclude=[f"{database}.{name}" for name in exclude])
-        return settings_of(self._server, database, tables=tables, no_key="append")
+        return settings_of(self._server, database, tables=tables, no_key="append", on_truncate="compare")
 
     def table(self, name: str, chance: random.Random) -> MysqlTable:
         """See `Dialect`."""

@@ -214,7 +214,9 @@ class MysqlTable:
     def _alter(self) -> str:
         self._added += 1
         column, new = self._chance.choice(self._columns), f"n{self._added}"
-        what = self._chance.choice(["add", "add", "default", "rename", "drop", "index", "modify", "empty", "charset"])
+        what = self._chance.choice(
+            ["add", "add", "default", "rename", "drop", "index", "modify", "empty", "truncate", "charset"]
+        )
         head = f"alter table {self.name}"
         if what in ("add", "default"):
             kind = "int" if what == "default" else self._kind()
@@ -232,6 +234,8 @@ class MysqlTable:
             return f"{head} modify {column.sql}"
         if what == "empty" and self._is_parted:
             return f"{head} truncate partition p1"
+        if what == "truncate":
+            return f"truncate table {self.name}"
         if what == "charset" and (self._server == MARIADB or all(each.kind.isascii() for each in self._columns)):
             return f"{head} convert to character set utf8mb4"  # MySQL 8.0.15 damages other labels of enumerations
         return f"{head} add key ({quoted(column.name)})"

@@ -137,10 +137,15 @@ class PostgresTable:
     def _alter(self) -> str:
         self._added += 1
         name, new = self._chance.choice(list(self._columns)), f"n{self._added}"
-        what = self._chance.choice(["add", "rename", "drop", "index"])
+        what = self._chance.choice(["add", "default", "rename", "drop", "index", "truncate"])
         if what == "add":
             self._columns[new] = self._chance.choice(list(TYPES))
             return f"alter table {self.name} add {new} {self._columns[new]}"
+        if what == "default":
+            self._columns[new] = "int"
+            return f"alter table {self.name} add {new} int default {self._chance.choice(('7', 'random() * 9'))}"
+        if what == "truncate":
+            return f"truncate {self.name}{self._chance.choice(('', '_0', '_1')) if self._is_parted else ''}"
         if what == "rename":
             self._columns = {new if one == name else one: kind for one, kind in self._columns.items()}
             return f"alter table {self.name} rename {name} to {new}"
@@ -177,7 +182,7 @@ class PostgresDialect:
     def settings(self, database: str, exclude: list[str]) -> PostgresSettings:
         """See `Dialect`."""
         tables = Tables(include=["public.t?"], exclude=[f"public.{name}" for name in exclude])
-        return postgres_settings(self._server, database, tables=tables, no_key="append")
+        return postgres_settings(self._server, database, tables=tables, no_key="append", on_truncate="compare")
 
     def table(self, name: str, chance: random.Random) -> PostgresTable:
         """See `Dialect`."""

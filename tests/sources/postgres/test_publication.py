@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from calve.errors import SourceError
 from calve.sources.database.settings import Tables
+from calve.sources.postgres import source
 from services.postgres import Postgres
 from sources.mysql.follow import Follower, postgres_settings, stopped_in
 
@@ -119,3 +121,15 @@ def test_a_publication_that_calve_made_counts_from_its_first_look_on(server: Pos
     changed(server, database, "dropped")
     follower.read()
     assert stopped_in(tmp_path) == {"public.dropped": CHANGED}
+
+
+def test_a_publication_without_truncate_is_refused_unless_rows_are_to_stay(server: Postgres, tmp_path: Path) -> None:
+    database = server.create_database("cut")
+    server.run(
+        "create table t (id int primary key)",
+        "create publication p for table t with (publish = 'insert, update, delete')",
+        database=database,
+    )
+    with pytest.raises(SourceError, match=r"leaves out TRUNCATE.*set another `publication`, or on_truncate: ignore"):
+        followed(server, database, tmp_path, "p")
+    source.check(postgres_settings(server, database, publication="p", on_truncate="ignore"), "p")

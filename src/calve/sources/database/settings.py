@@ -49,9 +49,11 @@ class DatabaseSettings:
     username: str = option(doc="The user.", minimum=1)
     password: str = option("", "The user's password, e.g. `${env:PASSWORD}`.", secret=True)
     tables: Tables | None = option(None, "The tables to read. Default: all.")
-    on_truncate: Literal["fail", "ignore"] = option(
+    on_truncate: Literal["fail", "compare", "reload", "ignore"] = option(
         "fail",
-        "If a table is truncated: stop this table after all changes before it, or keep its rows and go on.",
+        "If a table is truncated: stop this table after all changes before it; read it again, compare it with its "
+        "target, and remove and write the rows that differ; empty its target and load it anew; or keep its rows and go "
+        "on.",
     )
     on_unlogged_change: Literal["compare", "fail", "reload", "ignore"] = option(
         "compare",
@@ -110,7 +112,7 @@ class DatabaseSettings:
     )
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse half a client certificate, and files and permissions that are not used."""
+        """Refuse half a client certificate, files and permissions that are not used, and a merged history."""
         if self.no_key == "append" and self.merge_tables:
             yield "no_key", "append does not go together with merge_tables"
         if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):

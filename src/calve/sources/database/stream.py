@@ -305,17 +305,18 @@ class DatabaseSession:
         self._read_again(table, f"{why}; the log does not have that")
         return False
 
-    def _read_again(self, table: Table, why: str, is_other: bool = False) -> None:
-        """Stop a table until it is read again, if `on_unlogged_change` says so; may be repeated.
+    def _read_again(self, table: Table, why: str, is_other: bool = False, policy: str = "") -> None:
+        """Stop a table until it is read again, if a policy says so; may be repeated.
 
         Args:
             table: The table.
             why: Why.
             is_other: Whether another table has its name by now, which is read even if this one was stopped before.
+            policy: The policy; empty: `on_unlogged_change`.
         """
         if self._epochs.tables.get(table.oid, table).stopped and not is_other:
             return
-        policy = reload.policy_for(table, self._settings.on_unlogged_change, why)
+        policy = reload.policy_for(table, policy or self._settings.on_unlogged_change, why)
         self._stop_table(table, why, reload.read_again(policy, self._positions.files, self._load, table.full_name))
 
     def _truncated(self, tables: list[Table]) -> None:
@@ -323,7 +324,7 @@ class DatabaseSession:
         for table in tables:
             why = "it was truncated, and the rows in the target were not removed"
             if not self._keeps_rows(table, why):
-                self._stop_table(table, why)
+                self._read_again(table, why, policy=self._settings.on_truncate)
 
     def _lose_rows(self, table: Table, why: str) -> None:
         """Follow a table that has lost some of its rows."""

@@ -38,7 +38,8 @@ where a.attrelid in ({oids}) and a.attnum > 0 and not a.attisdropped and a.attge
 order by a.attrelid, a.attnum
 """
 _PUBLICATION = """
-select puballtables, pubinsert and pubupdate and pubdelete from pg_catalog.pg_publication where pubname = {name}
+select puballtables, pubinsert and pubupdate and pubdelete, pubtruncate
+from pg_catalog.pg_publication where pubname = {name}
 """
 _PUBLISHED = "select p.schemaname, p.tablename{more} from pg_catalog.pg_publication_tables p where p.pubname = {name}"
 _LISTS = ", array_to_json(p.attnames), p.rowfilter"
@@ -99,11 +100,13 @@ class Publication:
     """A publication: whether it has inserts, updates and deletes, and its tables.
 
     Attributes:
+        truncates: Whether it has TRUNCATE.
         columns: The published columns by schema and table; None: all.
         filtered: The tables of which it has only some rows.
     """
 
     is_whole: bool
+    truncates: bool
     columns: dict[tuple[str, str], frozenset[str] | None]
     filtered: frozenset[tuple[str, str]] = frozenset()
 
@@ -227,7 +230,7 @@ class Database:
         published = self._connection.query(_PUBLISHED.format(name=literal(name), more=more))
         columns = {(row[0] or "", row[1] or ""): _names(row[2]) for row in published}
         filtered = frozenset((row[0] or "", row[1] or "") for row in published if row[3])
-        return Publication(rows[0][1] == "t", columns, filtered)
+        return Publication(rows[0][1] == "t", rows[0][2] == "t", columns, filtered)
 
     def slot(self, name: str) -> Slot | None:
         """Return a slot; None if there is none."""

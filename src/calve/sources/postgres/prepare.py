@@ -55,7 +55,7 @@ def look(database: Database, settings: PostgresSettings, pipeline: str, may_repl
         *(fault for table in chosen for fault in of_tables[table.oid] if not fault.is_keyless),
         *_rights(database, settings, chosen, may_replicate),
         *(_unpublished(database, settings, name, good, chosen) if publication is None else ()),
-        *_partial(publication, name, is_own=settings.publication is None),
+        *_partial(publication, name, settings),
         *_slot(database, settings.slot_of(pipeline), settings, publication),
     ]
     return Preparation(tables, [fault.fix for fault in found if fault.fix], [fault.why for fault in found], left_out)
@@ -132,11 +132,18 @@ def _unpublished(
         yield Fault(f"there is no publication {name}, and the user {settings.username} may not create it", sql)
 
 
-def _partial(publication: Publication | None, name: str, is_own: bool) -> Iterator[Fault]:
-    if publication is not None and not publication.is_whole:
-        sql = f"ALTER PUBLICATION {quoted(name)} SET (publish = 'insert, update, delete, truncate')"
+def _partial(publication: Publication | None, name: str, settings: PostgresSettings) -> Iterator[Fault]:
+    if publication is None:
+        return
+    sql = f"ALTER PUBLICATION {quoted(name)} SET (publish = 'insert, update, delete, truncate')"
+    is_own = settings.publication is None
+    if not publication.is_whole:
         why = f"the publication {name} leaves out inserts, updates or deletes"
         yield Fault(why, sql) if is_own else Fault(f"{why}: set another `publication`")
+    elif not publication.truncates and settings.on_truncate != "ignore":
+        why = f"the publication {name} leaves out TRUNCATE, so rows that it removes would stay without a word"
+        other = "set on_truncate: ignore" if is_own else "set another `publication`, or on_truncate: ignore"
+        yield Fault(f"{why}: {other}", sql if is_own else "")
 
 
 def _slot(

@@ -1,4 +1,4 @@
-"""Tables without a key: refused together by name, or each change a row from which the table can be made at any position."""
+"""What holds on each server: tables without a key are refused together or have a history, and TRUNCATE is followed."""
 
 from __future__ import annotations
 
@@ -143,3 +143,46 @@ def test_a_table_that_loses_its_key_or_comes_without_one_is_stopped_and_the_appl
 def test_a_history_and_a_shared_target_do_not_go_together(world: World) -> None:
     faults: Sequence[tuple[str, str]] = list(world.settings("none", no_key="append", merge_tables=True).check())
     assert faults == [("no_key", "append does not go together with merge_tables")]
+
+
+PARTED = {
+    "postgres": (
+        "create table t3 (id int primary key, n int) partition by range (id)",
+        "create table t3_0 partition of t3 for values from (0) to (10)",
+        "create table t3_1 partition of t3 for values from (10) to (20)",
+        "truncate t3_0",
+    ),
+}
+PARTED["mysql"] = PARTED["mariadb"] = (
+    "create table t3 (id int primary key, n int) partition by range (id) (partition p0 values less than (10), "
+    "partition p1 values less than (20))",
+    "alter table t3 truncate partition p0",
+)
+
+
+@pytest.mark.parametrize("policy", ["compare", "reload"])
+def test_a_table_that_is_truncated_loses_its_rows_in_the_target_too(world: World, tmp_path: Path, policy: str) -> None:
+    database = f"cut_{policy}"
+    world.server.create_database(database)
+    *parted, cut = PARTED[world.kind]
+    made = "create table {} (id int primary key, n int)"
+    world.run(database, *(made.format(name) for name in ("t", "t2")), *parted)
+    for name in ("t", "t2", "t3"):
+        world.run(database, f"insert into {name} values (1, 1), (2, 2), (12, 3)")
+    settings = world.settings(database, on_truncate=policy, on_unlogged_change=policy)
+    follower = Follower(settings, tmp_path)
+    follower.read()
+    world.run(
+        database,
+        "begin", "update t set n = 7", "truncate table t", "insert into t values (2, 5)", "commit",
+        "insert into t values (3, 3)", "truncate table t", "insert into t values (1, 9), (4, 4)",
+        "truncate table t2", "update t3 set n = 8 where id = 12", cut,
+    )  # fmt: skip
+    for _ in range(4):
+        follower.read()
+    assert stopped_in(tmp_path) == {}
+    rows = {
+        name: sorted((row["id"], row["n"]) for row in follower.rows.get(name, {}).values())
+        for name in ("t", "t2", "t3")
+    }
+    assert rows == {"t": [(1, 9), (4, 4)], "t2": [], "t3": [(12, 8)]}

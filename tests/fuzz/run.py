@@ -3,7 +3,7 @@
 Rounds are played one after the other in a process of their own, on one Spark session, so that a round which hangs or
 kills its process is a finding too. A round with a finding is kept in a folder, with its events made as few as may be;
 `--case FOLDER` plays it again, `--round N` one round of a seed. `--http` plays rounds of requests to the http source
-instead, `--yaml` configurations, and `--files` files; these rounds need no Spark. `--poison N` sends so many events of
+instead, `--yaml` configurations, `--files` files, and `--servers` hostile servers; these rounds need no Spark. `--poison N` sends so many events of
 every reject code among good ones through one pipeline.
 """
 
@@ -29,7 +29,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuzz import databases, files_play, http_play, yaml_play
+from fuzz import databases, files_play, http_play, server_play, yaml_play
 from fuzz.check import Finding
 from fuzz.mysql_dialect import MysqlDialect
 from fuzz.poison import Poison
@@ -63,7 +63,7 @@ def main() -> int:
     total = Total()
     print(f"fuzz: seed {asked.seed}, {asked.seconds:g} s; rounds with findings are kept in {asked.folder}", flush=True)
     first, end = asked.round or 0, time.monotonic() + asked.seconds
-    if asked.http or asked.yaml or asked.files or asked.databases is not None:
+    if asked.http or asked.yaml or asked.files or asked.servers or asked.databases is not None:
         with contextlib.ExitStack() as servers:
             return without_spark(asked, first, end, servers)
     while time.monotonic() < end:
@@ -85,6 +85,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--http", action="store_true", help="send bytes to the http source")
     parser.add_argument("--yaml", action="store_true", help="validate changed configurations")
     parser.add_argument("--files", action="store_true", help="read files of all text formats, packed and cut off")
+    parser.add_argument("--servers", action="store_true", help="let hostile servers answer the clients")
     servers = {"nargs": "*", "choices": SERVERS, "metavar": "SERVER"}
     parser.add_argument("--databases", **servers, help="follow random tables of postgres, mysql and mariadb in turn")
     parser.add_argument("--poison", type=int, metavar="N", help="send N events of every reject code among good ones")
@@ -110,6 +111,8 @@ def without_spark(asked: argparse.Namespace, first: int, end: float, servers: co
         kind, of, counted = "yaml", yaml_play.of, ("files", "valid", "refused")
     elif asked.files:
         kind, of, counted = "files", files_play.of, ("files", "events", "rejects")
+    elif asked.servers:
+        kind, of, counted = "servers", server_play.of, ("attacks", "errors")
     elif asked.databases is not None:
         names = asked.databases or list(SERVERS)
         dialects = [SERVERS[name](servers) for name in names]

@@ -6,6 +6,8 @@ https://docs.confluent.io/platform/current/schema-registry/develop/api.html
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -13,6 +15,7 @@ import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, SSLError
 
+from calve.bounded_http import BoundedServer
 from calve.errors import SourceError, SourceUnavailableError
 from calve.no_answer import no_answer
 from calve.serde.format import WriterSchema
@@ -23,7 +26,10 @@ __all__ = ["Registry"]
 _NOT_FOUND = (40401, 40402, 40403)
 """The registry's codes for an unknown subject, version and id. A 404 without one is not the registry's answer."""
 _DENIED = (401, 403)
-_MOST_REFERENCES = 1000
+_MOST_REFERENCES, _MOST_DEPTH, _MOST_REFERRED = 1000, 32, 10_000
+_MOST_VERSIONS = 10_000
+_MOST_BYTES = 8 << 20
+"""No registry has such a schema; more is an attack on the memory."""
 
 
 class Registry:
@@ -43,8 +49,8 @@ class Registry:
                 tls["ssl_context"] = ssl.create_default_context(cadata=settings.certificate)
         if settings.insecure:  # the user set it
             urllib3.disable_warnings(InsecureRequestWarning)
-        timeout = urllib3.Timeout(settings.timeout.total_seconds())
-        self._pool = urllib3.connection_from_url(self.url, timeout=timeout, retries=False, **tls)
+        seconds = settings.timeout.total_seconds()
+        self._server = BoundedServer(self.url, seconds, seconds, **tls)
         self._headers = {"accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if settings.schema_registry_api_key is not None:
             login = f"{settings.schema_registry_api_key}:{settings.schema_registry_api_secret}"
@@ -75,7 +81,7 @@ class Registry:
             SourceUnavailableError, SourceError: As for `schema`.
         """
         found = self._ask(f"/subjects/{quote(subject, safe='')}/versions/{version}")
-        return None if found is None else self._read(found, int(found.get("id", -1)))
+        return None if found is None else self._read(found, None)
 
     def versions(self, subject: str) -> list[int] | None:
         """Return the versions of a subject; None if it does not exist.
@@ -84,7 +90,8 @@ class Registry:
             SourceUnavailableError, SourceError: As for `schema`.
         """
         found = self._ask(f"/subjects/{quote(subject, safe='')}/versions")
-        return None if found is None else [int(each) for each in found]
+        with self._as_registry():
+            return None if found is None else [int(each) for each in found]
 
     def earlier(self, number: int) -> list[WriterSchema]:
         """Return the earlier versions of the first subject that has a schema, oldest first.
@@ -95,51 +102,72 @@ class Registry:
         places = self._ask(f"/schemas/ids/{number}/versions") or []
         if not places:
             return []
-        place = min(places, key=lambda each: (str(each["subject"]), int(each["version"])))
-        subject, before = str(place["subject"]), int(place["version"])
+        with self._as_registry():
+            subject, before = min((str(each["subject"]), int(each["version"])) for each in places)
         older = [one for one in self.versions(subject) or [] if one < before]
+        if len(older) > _MOST_VERSIONS:
+            raise self._unavailable(f"{subject} has {len(older):,} versions")
         found = [self.version(subject, str(one)) for one in sorted(older)]
         return [each for each in found if each is not None]
 
-    def _read(self, found: Any, number: int) -> WriterSchema:
+    def _read(self, found: Any, number: int | None, depth: int = 0) -> WriterSchema:
+        with self._as_registry():
+            number = int(found.get("id", -1)) if number is None else number
+            kind, text = str(found.get("schemaType") or "AVRO"), str(found["schema"])
+            places = [
+                (str(each["name"]), (str(each["subject"]), int(each["version"])))
+                for each in found.get("references") or ()
+            ]
         references: dict[str, WriterSchema] = {}
-        self._collect(found, references)
-        kind = str(found.get("schemaType") or "AVRO")
-        return WriterSchema(str(found["schema"]), number, kind, tuple(references.items()))
+        self._collect(places, references, depth)
+        return WriterSchema(text, number, kind, tuple(references.items()))
 
-    def _collect(self, found: Any, references: dict[str, WriterSchema]) -> None:
+    def _collect(
+        self, places: list[tuple[str, tuple[str, int]]], references: dict[str, WriterSchema], depth: int
+    ) -> None:
         """Add what a schema refers to, each after what it refers to itself; a registry accepts no circles."""
-        for each in found.get("references") or ():
-            name, place = str(each["name"]), (str(each["subject"]), int(each["version"]))
-            if name in references or len(references) >= _MOST_REFERENCES:
+        if depth > _MOST_DEPTH or len(places) > _MOST_REFERENCES:
+            raise self._unavailable("a schema refers to too many others")
+        for name, place in places:
+            if name in references:
                 continue
+            if len(self._referred) >= _MOST_REFERRED:
+                raise self._unavailable("schemas refer to too many others")
             if place not in self._referred:
                 referred = self._ask(f"/subjects/{quote(place[0], safe='')}/versions/{place[1]}")
                 if referred is None:
                     raise self._unavailable(f"it lacks version {place[1]} of {place[0]}, to which a schema refers")
-                self._referred[place] = self._read(referred, int(referred.get("id", -1)))
+                self._referred[place] = self._read(referred, None, depth + 1)
             for below, schema in self._referred[place].references:
                 references.setdefault(below, schema)
             references[name] = self._referred[place]
 
+    @contextmanager
+    def _as_registry(self) -> Iterator[None]:
+        """Name the registry if an answer has not the form of one."""
+        try:
+            yield
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise self._unavailable("its answer is not one of a registry") from error
+
     def _ask(self, path: str) -> Any:
         """Return the registry's answer; None: it says that there is no such thing."""
         try:
-            found = self._pool.urlopen("GET", self._prefix + path, None, self._headers, redirect=False)
+            status, data = self._server.ask("GET", self._prefix + path, None, self._headers, _MOST_BYTES)
         except (HTTPError, OSError) as raised:
             raise self._failed(raised) from raised
-        if found.status in _DENIED:
+        if status in _DENIED:
             hint = "Correct `schema_registry_api_key` and `schema_registry_api_secret`, or `bearer_token`"
-            text = f"The schema registry {self.url} refuses the login ({found.status})"
+            text = f"The schema registry {self.url} refuses the login ({status})"
             raise SourceError(text, step="decode", target=self.url, hint=hint)
         try:
-            answer = msgspec.json.decode(found.data)
-        except msgspec.DecodeError:
+            answer = msgspec.json.decode(data)
+        except (ValueError, RecursionError):
             answer = None
-        if found.status == 404 and isinstance(answer, dict) and answer.get("error_code") in _NOT_FOUND:
+        if status == 404 and isinstance(answer, dict) and answer.get("error_code") in _NOT_FOUND:
             return None
-        if found.status != 200 or not isinstance(answer, dict | list):
-            raise self._unavailable(f"it answers {path} with status {found.status}")
+        if status != 200 or not isinstance(answer, dict | list):
+            raise self._unavailable(f"it answers {path} with status {status}{' and no JSON' * (status == 200)}")
         return answer
 
     def _failed(self, raised: BaseException) -> SourceError:

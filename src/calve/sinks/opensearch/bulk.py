@@ -167,7 +167,8 @@ class Bulk:
                 self._part(path, lines, half, sent)
             return rows[:0], ""
         if self._brief and answer.status < 300:
-            asked, self._details = self._details, structs.decode(answer.data, _Head).errors
+            with self.client.understood():
+                asked, self._details = self._details, structs.decode(answer.data, _Head).errors
             if self._details and not asked:
                 return self._once(path, lines, rows, sent)
         return self._outcome(answer, rows, sent)
@@ -179,11 +180,13 @@ class Bulk:
         if answer.status >= 300:
             sent.refused += [Refused(int(row), answer.reason) for row in rows]
             return rows[:0], ""
-        if not structs.decode(answer.data, _Head).errors:
-            return rows[:0], ""
         again, why = [], ""
-        items = structs.decode(answer.data, _Answer).items
-        for row, ((action, item),) in zip(rows.tolist(), (named.items() for named in items), strict=True):
+        with self.client.understood():
+            has_errors = structs.decode(answer.data, _Head).errors
+            items = structs.decode(answer.data, _Answer).items if has_errors else []
+            named = [next(iter(item.items())) for item in items]
+            outcomes = list(zip(rows.tolist(), named, strict=True)) if has_errors else []
+        for row, (action, item) in outcomes:
             if item.error is None:
                 continue
             reason = item.error.text()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -12,6 +14,7 @@ import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, SSLError
 
+from calve.bounded_http import BoundedServer
 from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
 from calve.no_answer import no_answer
 from calve.sinks.opensearch.obstacles import Obstacle, obstacle
@@ -21,6 +24,8 @@ __all__ = ["Access", "Answer", "Client", "access_of"]
 
 _COMPRESS_FROM_BYTES = 1 << 10
 _UNTOLD = (401, 403)
+_MOST_BYTES, _MOST_TIMES = 64 << 20, 16
+"""The largest answer: so much, and so many times the request, which has up to some 20 bytes for each document."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +88,12 @@ class Client:
         self._access = access
         if access.insecure:  # the user set `insecure`
             urllib3.disable_warnings(InsecureRequestWarning)
-        timeout = urllib3.Timeout(connect=access.connect_seconds, read=access.socket_seconds)
         tls: dict[str, Any] = {"cert_reqs": "CERT_NONE", "assert_hostname": False} if access.insecure else {}
         if access.cert:
             tls["ca_certs"] = access.cert
-        self._pools = [
-            urllib3.connection_from_url(
-                host, timeout=timeout, retries=False, **(tls if host.startswith("https:") else {})
+        self._servers = [
+            BoundedServer(
+                host, access.connect_seconds, access.socket_seconds, **(tls if host.startswith("https:") else {})
             )
             for host in access.hosts
         ]
@@ -119,15 +123,15 @@ class Client:
         if body is not None and self._access.compress and len(body) >= _COMPRESS_FROM_BYTES:
             body, headers = gzip.compress(body, 1), {**headers, "content-encoding": "gzip"}
         error: CalveError | None = None
-        for _ in self._pools:
-            pool, prefix = self._pools[self._turn], self._prefixes[self._turn]
+        for _ in self._servers:
+            server, prefix = self._servers[self._turn], self._prefixes[self._turn]
             try:
-                found = pool.urlopen(method, prefix + path, body, headers, redirect=False)
+                most = _MOST_BYTES + _MOST_TIMES * len(body or b"")
+                answer = Answer(*server.ask(method, prefix + path, body, headers, most))
             except (HTTPError, OSError) as raised:
                 error = self._failed(raised)
-                self._turn = (self._turn + 1) % len(self._pools)
+                self._turn = (self._turn + 1) % len(self._servers)
                 continue
-            answer = Answer(found.status, found.data)
             if answer.status in _UNTOLD and answer.obstacle is None:
                 raise self._denied(*answer)
             return answer
@@ -138,6 +142,21 @@ class Client:
         """Return the error of a request that may be accepted later; `what` completes the sentence "OpenSearch …"."""
         hint = answer.obstacle.hint if answer.obstacle else "Check the state of the cluster; Calve retries"
         return SinkUnavailableError(f"OpenSearch at {self.name} {what}: {answer.reason}", **_at(self.name, hint))
+
+    @contextmanager
+    def understood(self) -> Iterator[None]:
+        """Read an answer within this context.
+
+        Raises:
+            SinkUnavailableError: It has not the form of OpenSearch's.
+        """
+        try:
+            yield
+        except (ValueError, KeyError, TypeError, AttributeError, StopIteration, RecursionError) as error:
+            raise SinkUnavailableError(
+                f"OpenSearch at {self.name} gives an answer that is not one of OpenSearch",
+                **_at(self.name, "Check what answers at `hosts`; Calve retries"),
+            ) from error
 
     def _failed(self, raised: BaseException) -> CalveError:
         host = self._access.hosts[self._turn]

@@ -89,12 +89,14 @@ def make_index(client: Client, index: str, mapping: dict[str, Any], settings: di
     if found.status != 200:
         _create(client, index, mapping, settings)
         return []
-    held: dict[str, dict[str, Any]] = json.loads(found.data)
-    meta = next(iter(held.values()))["mappings"].get("_meta", {})
-    if not _MADE.items() <= meta.items():
-        return []
-    before, now = meta.get(_SOURCES, {}), mapping["_meta"][_SOURCES]
-    sentences = [text for name in now if name in before for text in older_fields(before[name], now[name])]
+    now = mapping["_meta"][_SOURCES]
+    with client.understood():
+        held: dict[str, dict[str, Any]] = json.loads(found.data)
+        meta = next(iter(held.values()))["mappings"].get("_meta", {})
+        if not _MADE.items() <= meta.items():
+            return []
+        before = meta.get(_SOURCES, {})
+        sentences = [text for name in now if name in before for text in older_fields(before[name], now[name])]
     changed = {"_meta": {**_MADE, _SOURCES: {**before, **now}}, "properties": mapping["properties"]}
     answer = client.request("PUT", f"/{index}/_mapping", json.dumps(changed).encode())
     if answer.is_temporary:
@@ -117,14 +119,16 @@ def _create(client: Client, index: str, mapping: dict[str, Any], settings: dict[
 def _has_template(client: Client, index: str) -> bool:
     """Return whether a template of either kind has a mapping for new indexes of this name."""
     simulated = client.request("POST", f"/_index_template/_simulate_index/{index}")
-    if simulated.status == 200 and json.loads(simulated.data).get("template", {}).get("mappings"):
-        return True
+    with client.understood():
+        if simulated.status == 200 and json.loads(simulated.data).get("template", {}).get("mappings"):
+            return True
     legacy = client.request("GET", "/_template")
-    templates = json.loads(legacy.data).values() if legacy.status == 200 else ()
-    return any(
-        one.get("mappings") and any(fnmatch.fnmatchcase(index, pattern) for pattern in one["index_patterns"])
-        for one in templates
-    )
+    with client.understood():
+        templates = json.loads(legacy.data).values() if legacy.status == 200 else ()
+        return any(
+            one.get("mappings") and any(fnmatch.fnmatchcase(index, pattern) for pattern in one["index_patterns"])
+            for one in templates
+        )
 
 
 def _properties(fields: list[dict[str, Any]]) -> dict[str, Any]:

@@ -125,7 +125,8 @@ class Reviser:
             return
         asked = [{"_id": id_, **({"routing": routing} if routing else {})} for id_, routing in keys]
         answer = self._bulk.ask("POST", self._path, msgspec.json.encode({"docs": asked}))
-        docs = structs.decode(answer.data, _Documents).docs if answer.status == 200 else []
+        with self._bulk.client.understood():
+            docs = structs.decode(answer.data, _Documents).docs if answer.status == 200 else []
         wrong = next((one.error["type"] for one in docs if one.error.get("type", _NO_INDEX) != _NO_INDEX), "")
         if wrong or len(docs) != len(keys):
             raise SinkUnavailableError(

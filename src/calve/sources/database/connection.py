@@ -5,16 +5,21 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
+import struct
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
-__all__ = ["Address", "Channel", "ClosedError", "Rest", "ServerError", "TrustError", "no_tls", "opened"]
+__all__ = ["Address", "Channel", "ClosedError", "Rest", "ServerError", "TrustError", "no_protocol", "no_tls", "opened"]
 
 Session = TypeVar("Session")
 
 _RECEIVED_BYTES = 1 << 18
+_LATE = "no session has begun in the time of connect_timeout"
+_MOST_BYTES, _MOST_BEGINNING_BYTES = (1 << 30) + (1 << 20), 1 << 20
+"""The largest message: the servers allow values of 1 GB; and before a session has begun."""
 _RECORD_BYTES = 1 << 14
 """The most that a record of TLS has; one is received at a time, and a server may send each message as one."""
 _OTHER_NAMES, _EXPIRED = (62, 64), 10
@@ -54,6 +59,11 @@ class TrustError(ServerError):
 def no_tls() -> TrustError:
     """Return the error of a server without TLS."""
     return TrustError("it has no TLS, which ssl_mode requires", f"Turn TLS on in the server, or {_UNPROTECTED}")
+
+
+def no_protocol(what: str) -> TrustError:
+    """Return the error of a server that sends what no database sends."""
+    return TrustError(f"it sends {what}", "Check `host` and `port`: something else may answer there")
 
 
 class ClosedError(Exception):
@@ -138,6 +148,8 @@ class Channel:
         self._buffer = bytearray()
         self._at = 0
         self._was_little = False
+        self._most = _MOST_BEGINNING_BYTES
+        self._is_cut = False
 
     def secure(self, address: Address) -> None:
         """Go on with TLS.
@@ -164,8 +176,15 @@ class Channel:
         """Whether the server has proven by a certificate who it is."""
         return isinstance(self._stream, ssl.SSLSocket) and self._stream.context.verify_mode is ssl.CERT_REQUIRED
 
+    def cut(self) -> None:
+        """End the connection, while another thread waits for a session."""
+        self._is_cut = True
+        with contextlib.suppress(OSError):
+            self._stream.shutdown(socket.SHUT_RDWR)
+
     def patient(self) -> None:
-        """Wait for answers without a limit from now on."""
+        """Wait for answers without a limit from now on, and for messages of any size that servers allow."""
+        self._most = _MOST_BYTES
         self._stream.settimeout(None)
 
     def send(self, data: bytes) -> None:
@@ -184,7 +203,10 @@ class Channel:
 
         Raises:
             ClosedError: The connection is lost.
+            TrustError: They are more than any message has.
         """
+        if not 0 <= count <= self._most:
+            raise no_protocol(f"a message of {count:,} bytes")
         while not self.has(count):
             self.more()
         return bytes(memoryview(self._buffer)[self._at : self._at + count])
@@ -252,7 +274,7 @@ class Channel:
     def _fill(self) -> int:
         data = self._stream.recv(_RECEIVED_BYTES)
         if not data:
-            raise ClosedError("the server has closed the connection")
+            raise ClosedError(_LATE if self._is_cut else "the server has closed the connection")
         if self._at:
             del self._buffer[: self._at]
             self._at = 0
@@ -288,6 +310,9 @@ def opened(address: Address, begin: Callable[[Channel], Session], code: str, *di
         ServerError: It refuses the session, or is not trusted.
     """
     channel = address.open()
+    limit = threading.Timer(address.timeout_seconds, channel.cut)  # for those who send a byte now and then
+    limit.daemon = True
+    limit.start()
     try:
         return begin(channel)
     except ssl.SSLCertVerificationError as error:
@@ -296,12 +321,17 @@ def opened(address: Address, begin: Callable[[Channel], Session], code: str, *di
     except distrust as error:
         channel.close()
         raise ServerError(code, f"the server is not trusted: {error}") from error
+    except (struct.error, IndexError, KeyError, ValueError) as error:
+        channel.close()
+        raise no_protocol(f"what cannot be understood ({type(error).__name__})") from error
     except OSError as error:
         channel.close()
         raise ClosedError(f"no session at {address.host}:{address.port}: {error}") from error
     except BaseException:
         channel.close()
         raise
+    finally:
+        limit.cancel()
 
 
 def _untrusted(error: ssl.SSLCertVerificationError, address: Address) -> TrustError:

@@ -8,7 +8,16 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from calve.compiled import mysql as core
-from calve.sources.database.connection import Address, Channel, ClosedError, Rest, ServerError, no_tls, opened
+from calve.sources.database.connection import (
+    Address,
+    Channel,
+    ClosedError,
+    Rest,
+    ServerError,
+    no_protocol,
+    no_tls,
+    opened,
+)
 from calve.sources.database.outbox import Block
 from calve.sources.mysql.authentication import CACHING_SHA2, NATIVE, SHA256, encrypted, proof
 
@@ -20,6 +29,8 @@ NOT_TRUSTED = "1045"
 """The code of an error of a session that is not authorized."""
 _UTF8MB4 = 45
 _LONGEST = 0xFFFFFF
+_MOST_PACKET = (1 << 30) + (1 << 20)
+"""`max_allowed_packet` is 1 GB at most."""
 _HEAD_BYTES = 4
 _QUERY, _QUIT, _DUMP, _PREPARE, _EXECUTE, _DUMP_GTID = 3, 1, 18, 22, 23, 30
 _OK, _ERROR, _EOF, _MORE, _NULL, _LOCAL_FILE = 0, 0xFF, 0xFE, 1, 0xFB, 0xFB
@@ -275,6 +286,8 @@ class Connection:
             size, self._number = int.from_bytes(head[:3], "little"), head[3] + 1
             part = self._channel.take(size + 4)[4:]
             whole = whole + part if whole else part
+            if len(whole) > _MOST_PACKET:
+                raise no_protocol(f"a packet of more than {_MOST_PACKET:,} bytes")
             if size < _LONGEST:
                 break
         if not whole:

@@ -12,6 +12,8 @@ import unicodedata
 __all__ = ["MECHANISM", "Scram", "ScramError"]
 
 MECHANISM = "SCRAM-SHA-256"
+_MOST_ROUNDS = 1_000_000
+"""Half a second; the default of PostgreSQL is 4,096."""
 _HEADER = b"n,,"  # no channel binding
 _PROHIBITED = (
     stringprep.in_table_c12,
@@ -42,6 +44,7 @@ class Scram:
         self._password = _prepared(password).encode()
         self._nonce = nonce or base64.b64encode(secrets.token_bytes(18)).decode()
         self._proven = b""
+        self._is_checked = False
 
     @property
     def first(self) -> bytes:
@@ -63,7 +66,7 @@ class Scram:
             nonce, salt, rounds = fields["r"], base64.b64decode(fields["s"]), int(fields["i"])
         except (KeyError, ValueError) as error:
             raise ScramError("the server's challenge is not one of SCRAM") from error
-        if not nonce.startswith(self._nonce) or nonce == self._nonce or rounds < 1:
+        if not nonce.startswith(self._nonce) or nonce == self._nonce or not 1 <= rounds <= _MOST_ROUNDS:
             raise ScramError("the server's challenge is not the answer to this exchange")
         salted = hashlib.pbkdf2_hmac("sha256", self._password, salt, rounds)
         client_key = _mac(salted, b"Client Key")
@@ -74,6 +77,15 @@ class Scram:
         self._proven = _mac(_mac(salted, b"Server Key"), said)
         return without_proof + b",p=" + base64.b64encode(proof)
 
+    def require_check(self) -> None:
+        """Refuse a server that ends an exchange before it has shown that it knows the password.
+
+        Raises:
+            ScramError: It has not.
+        """
+        if self._proven and not self._is_checked:
+            raise ScramError("the server has not shown that it knows the password: it may be another server")
+
     def check(self, outcome: bytes) -> None:
         """Check the server's last message.
 
@@ -83,6 +95,7 @@ class Scram:
         expected = base64.b64encode(self._proven).decode()
         if not self._proven or not hmac.compare_digest(_fields(outcome).get("v", ""), expected):
             raise ScramError("the server does not know the password: it may be another server")
+        self._is_checked = True
 
 
 def _fields(message: bytes) -> dict[str, str]:

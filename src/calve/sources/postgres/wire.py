@@ -15,7 +15,16 @@ import pyarrow as pa
 
 from calve.compiled import postgres as core
 from calve.compiled.postgres import Messages
-from calve.sources.database.connection import Address, Channel, ClosedError, Rest, ServerError, no_tls, opened
+from calve.sources.database.connection import (
+    Address,
+    Channel,
+    ClosedError,
+    Rest,
+    ServerError,
+    no_protocol,
+    no_tls,
+    opened,
+)
 from calve.sources.database.outbox import Block
 from calve.sources.database.pieces import FIRST_BYTES, MOST_BYTES
 from calve.sources.postgres.copy_text import columns_of
@@ -236,7 +245,9 @@ class Connection:
             self._send(b"p", scram.final(rest))
         elif kind == _SASL_FINAL:
             scram.check(rest)
-        elif kind != _OK:
+        elif kind == _OK:
+            scram.require_check()
+        else:
             raise ServerError(NOT_TRUSTED, f"the server wants a way of authentication ({kind}) unknown to Calve")
 
     def _send(self, kind: bytes, body: bytes) -> None:
@@ -246,6 +257,8 @@ class Connection:
         """Return the next message that is not a notice."""
         while True:
             kind, length = _HEAD.unpack(self._channel.peek(_HEAD.size))
+            if length < _UINT.size:
+                raise no_protocol(f"a message of {length} bytes")
             body = self._channel.take(length + 1)[_HEAD.size :]
             if kind == b"E" and raises:
                 raise _error(body)

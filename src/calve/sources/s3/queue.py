@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import urllib3
 
+from calve.bounded_http import BoundedServer
 from calve.errors import SourceError, SourceUnavailableError
 from calve.no_answer import no_answer
 from calve.sources.s3.keys import keys_of
@@ -24,6 +25,10 @@ LONGEST_HIDDEN_SECONDS = 3600.0
 _TOGETHER = 10
 """The most messages of one request, by SQS."""
 _HOST_PARTS = 4
+_CONNECT_SECONDS, _ANSWER_SECONDS = 5.0, 30.0
+"""SQS waits up to 20 seconds for messages."""
+_MOST_BYTES = 32 << 20
+"""Ten messages of SQS have at most 10 MB."""
 
 
 @dataclass
@@ -45,7 +50,7 @@ class Queue:
 
     def __init__(self, settings: Sqs, aws: Aws) -> None:
         self._settings, self._aws = settings, aws
-        self._http = urllib3.PoolManager(retries=False)
+        self._server = BoundedServer(settings.queue_url, _CONNECT_SECONDS, _ANSWER_SECONDS)
 
     def receive(self, wait_seconds: float, hidden_seconds: float) -> list[Message]:
         """Return some messages, which nobody else receives for a time.
@@ -59,8 +64,12 @@ class Queue:
             "WaitTimeSeconds": int(wait_seconds),
             "VisibilityTimeout": int(hidden_seconds),
         }
-        found = self._ask("ReceiveMessage", asked, wait_seconds)
-        return [Message(one["MessageId"], one["ReceiptHandle"], one["Body"]) for one in found.get("Messages") or ()]
+        found = self._ask("ReceiveMessage", asked)
+        try:
+            messages = found.get("Messages") or ()
+            return [Message(str(one["MessageId"]), str(one["ReceiptHandle"]), str(one["Body"])) for one in messages]
+        except (KeyError, TypeError) as error:
+            raise self._error("does not answer as one of SQS", json.dumps(found)[:200], SourceError) from error
 
     def delete(self, messages: Sequence[Message]) -> None:
         """Delete messages; one that is gone counts as deleted.
@@ -97,28 +106,27 @@ class Queue:
             ]
             self._ask(action, {"Entries": entries})
 
-    def _ask(self, action: str, asked: dict[str, Any], wait_seconds: float = 0) -> dict[str, Any]:
+    def _ask(self, action: str, asked: dict[str, Any]) -> dict[str, Any]:
         address = urlsplit(self._settings.queue_url)
         url = f"{address.scheme}://{address.netloc}/"
         body = json.dumps({"QueueUrl": self._settings.queue_url, **asked}).encode()
         headers = {"content-type": "application/x-amz-json-1.0", "x-amz-target": f"AmazonSQS.{action}"}
         headers = signed(url, body, headers, keys_of(self._aws).keys, (self._region(), "sqs"), datetime.now(UTC))
         try:
-            timeout = urllib3.Timeout(connect=5, read=10 + wait_seconds)
-            answer = self._http.request("POST", url, body=body, headers=headers, timeout=timeout)
-        except urllib3.exceptions.HTTPError as error:
+            status, data = self._server.ask("POST", "/", body, headers, _MOST_BYTES)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
             raise self._error("does not answer", no_answer(error), SourceUnavailableError) from error
-        text = answer.data.decode(errors="replace")
-        if answer.status >= 400 and blames_clock(text):
-            why = f"status {answer.status} {_reason(text)}. {SET_CLOCK}"
+        text = data.decode(errors="replace")
+        if status >= 400 and blames_clock(text):
+            why = f"status {status} {_reason(text)}. {SET_CLOCK}"
             raise self._error("refuses a request at this time", why, SourceUnavailableError)
-        if answer.status >= 500 or (answer.status >= 400 and "Throttl" in text[:500]):
-            raise self._error("does not answer", f"status {answer.status} {text[:200]}", SourceUnavailableError)
-        if answer.status >= 400:
-            raise self._error("refuses", f"status {answer.status} {_reason(text)}", SourceError)
+        if status >= 500 or (status >= 400 and "Throttl" in text[:500]):
+            raise self._error("does not answer", f"status {status} {text[:200]}", SourceUnavailableError)
+        if status >= 400:
+            raise self._error("refuses", f"status {status} {_reason(text)}", SourceError)
         try:
             return dict(json.loads(text)) if text else {}
-        except ValueError as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise self._error("does not answer in JSON", text[:200], SourceError) from error
 
     def _region(self) -> str:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         status,
         try_events,
         validate,
+        write_rows,
     )
 
 __version__ = "0.1.0"
@@ -35,6 +36,7 @@ __all__ = [
     "status",
     "try_events",
     "validate",
+    "write_rows",
 ]
 
 

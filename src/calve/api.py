@@ -6,7 +6,8 @@ file or of a folder of them, YAML text (a string with a line break), or a mappin
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -23,6 +24,8 @@ from calve.observe.status_file import read_reports
 from calve.observe.watch import Watch
 from calve.operate.dry_run import Trial, attempt
 from calve.operate.probe import check
+from calve.operate.quick import written_pipeline
+from calve.operate.write_rows import WrittenBatches, as_table
 from calve.pipeline.plugins import PLUGINS, serde_of
 from calve.settings import Parsed, SettingsErrors, only, parse, parse_text
 from calve.sources.file.sample import sample_lines, sample_values
@@ -39,6 +42,7 @@ __all__ = [
     "status",
     "try_events",
     "validate",
+    "write_rows",
 ]
 
 Config = str | Path | Mapping[str, Any]
@@ -159,6 +163,44 @@ def try_events(
 def status(state: str | Path = "./calve-state") -> dict[str, PipelineReport]:
     """Return the last report of each pipeline of a state folder, by name; empty if none has run."""
     return {report.pipeline: report for report in read_reports(str(state))}
+
+
+def write_rows(
+    rows: Any,
+    table: str,
+    *,
+    key: Sequence[str] = (),
+    batch_id: str | None = None,
+    state: str | Path = "./calve-state",
+) -> int:
+    """Write rows into a table of ./lakehouse, and create it if it is new; return how many rows were committed.
+
+    Rows have the types of Arrow. Call it again after a failure, with the same `batch_id`: what was committed is not
+    written again, whatever `rows` are then.
+
+    Args:
+        rows: A list of mappings, or a table of Arrow, pandas, polars or DuckDB (anything with Arrow's stream).
+        table: Namespace and table, e.g. `shop.orders`.
+        key: The columns that identify a row; a row with the same key is replaced.
+        batch_id: The identity of these rows in this table and state; None: they are new.
+        state: The state folder, on a local disk.
+
+    Raises:
+        SettingsError: The rows are no table, or the names are wrong.
+        RunError: It failed; call it again with the same `batch_id`.
+        CalveError: Some rows were rejected; the others are in the table. `calve dlq show` has the reasons.
+    """
+    batches, batch = WrittenBatches(Path(state), table), batch_id or uuid.uuid4().hex
+    if batches.has(batch):
+        return 0
+    batches.add(batch, as_table(rows))
+    (report,) = run(written_pipeline(str(batches.folder), table, key), once=True, state=state).values()
+    batches.committed(batch)
+    if rejects := report.run.rejects:
+        counts = ", ".join(f"{code} {count:,}" for code, count in rejects.items())
+        hint = "calve dlq show has the reasons"
+        raise CalveError(f"Rows of {table} were rejected: {counts}", step="write", target=table, hint=hint)
+    return sum(report.run.rows.values())
 
 
 def _parsed(config: Config) -> Parsed:

@@ -1,0 +1,49 @@
+"""Pipelines for one job each: load files into a table, write rows into a table. They are ordinary ones, run once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["load_pipeline", "pipeline_name", "written_pipeline"]
+
+_CSV, _TSV = (re.compile(rf"\.{kind}(\.\w+)?$") for kind in ("csv", "tsv"))
+
+
+def pipeline_name(verb: str, table: str) -> str:
+    """Return the name of the pipeline that has loaded or written a table before, and does so again."""
+    return f"{verb}-{re.sub('[^A-Za-z0-9]+', '-', table).strip('-')}"
+
+
+def load_pipeline(
+    files: str, table: str, key: Sequence[str] = (), delimiter: str | None = None, encoding: str | None = None
+) -> dict[str, Any]:
+    """Return the configuration that loads files into a table.
+
+    Args:
+        files: A path or a pattern, local or s3://.
+        table: Namespace and table.
+        key: The columns that identify a row; a row with the same key is replaced.
+        delimiter: Of CSV; None: a comma, or a tab in .tsv files.
+        encoding: Of CSV; None: UTF-8.
+    """
+    source: dict[str, Any] = {"path": files}
+    is_tsv = _TSV.search(files) is not None
+    if is_tsv or _CSV.search(files) or delimiter or encoding:
+        given = {"delimiter": delimiter or ("\t" if is_tsv else None), "encoding": encoding}
+        source["codec"] = {"csv": {"infer_types": True, **{name: text for name, text in given.items() if text}}}
+    return {pipeline_name("load", table): {"source": {"file": source}, "sink": [_sink(table, key)]}}
+
+
+def written_pipeline(folder: str, table: str, key: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the configuration that writes the Parquet files of a folder, each once, into a table."""
+    source = {"path": f"{folder}/*.parquet", "settle": "0s"}
+    return {pipeline_name("write", table): {"source": {"file": source}, "sink": [_sink(table, key)]}}
+
+
+def _sink(table: str, key: Sequence[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {"table_identifier": table, "auto_create": True, "schema_evolution": True}
+    if key:  # with position deletes every reader can read the table
+        options |= {"identifier_columns": list(key), "upsert": True, "write_mode": "merge-on-read"}
+    return {"iceberg": options}

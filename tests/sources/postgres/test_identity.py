@@ -67,6 +67,13 @@ REFUSED = {
         "alter table t_2 set logged",
     ),
 }  # fmt: skip
+LISTED = "create publication other for table t_2 (n)"
+FOREIGN = {
+    "list": (LISTED, "other has only some of its columns, which rules out REPLICA IDENTITY FULL", "alter publication other "
+             "set table t_2; alter table t_2 replica identity full"),
+    "list_of_inserts": (f"{LISTED} with (publish = 'insert')", "", "alter table t_2 replica identity full"),
+    "filter": ("create publication other for table t_2 where (n > 0)", "", "alter table t_2 replica identity full"),
+}  # fmt: skip
 CHANGES = "update t set {0} = {0} where false"
 
 
@@ -119,6 +126,37 @@ def test_a_table_that_could_not_be_followed_is_refused_by_name_before_it_is_publ
     shop.run(f"update t set {column} = {column} + 5", f"delete from t where {column} = 0")
     shop.follower.read()
     assert [row[column] for row in shop.follower.rows["t"].values()] == [6] * (2 if "leaf" in name else 1)
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_a_remedy_does_not_make_the_server_refuse_changes_because_of_other_publications(
+    server: Postgres, tmp_path: Path, name: str
+) -> None:
+    other, why, remedy = FOREIGN[name]
+    index = "alter table t_2 replica identity using index u"
+    shop = Shop(server, f"foreign_{name}", tmp_path, *PARTED, *OWN_INDEX, index, other)
+    shop.run("insert into t values (1, 1, 1), (1, 11, 2)", "update t set n = n + 1")
+    with pytest.raises(SourceError) as refused:
+        source.check(shop.settings, "p")
+    assert why in refused.value.message
+    assert ("REPLICA IDENTITY FULL" in refused.value.hint) is (not why)
+    for statement in remedy.split("; "):
+        shop.run(statement)
+    shop.check()
+    shop.run("update t set n = n + 1", "delete from t where r = 1")
+    shop.check()
+
+
+def test_a_remedy_of_the_primary_key_respects_the_condition_of_another_publication(
+    server: Postgres, tmp_path: Path
+) -> None:
+    made = "create table t (id int primary key, n int)", "alter table t replica identity nothing"
+    shop = Shop(server, "foreign_key", tmp_path, *made, "create publication other for table t where (n > 0)")
+    with pytest.raises(SourceError) as refused:
+        source.check(shop.settings, "p")
+    assert 'ALTER TABLE "public"."t" REPLICA IDENTITY FULL' in refused.value.hint
+    shop.run('ALTER TABLE "public"."t" REPLICA IDENTITY FULL', "insert into t values (1, 1)", "update t set n = 2")
+    shop.check()
 
 
 def test_a_table_that_inherits_from_a_published_one_is_not_published_with_it(server: Postgres, tmp_path: Path) -> None:

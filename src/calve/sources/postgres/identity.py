@@ -34,7 +34,9 @@ select t.root, json_build_object('schema', n.nspname, 'name', c.relname, 'letter
       'generated', (select coalesce(json_agg(a.attname order by a.attnum), '[]')
         from pg_catalog.pg_attribute a where a.attrelid = i.indrelid and a.attnum = any(i.indkey)
           and a.attgenerated <> '' and array_position(i.indkey::int2[], a.attnum) < i.indnkeyatts))), '[]')
-    from pg_catalog.pg_index i where i.indrelid = c.oid and (i.indisprimary or i.indisreplident)))
+    from pg_catalog.pg_index i where i.indrelid = c.oid and (i.indisprimary or i.indisreplident)),
+  'lists', (select coalesce(json_agg(distinct p.pubname), '[]') {rules} and to_jsonb(r)->>'prattrs' is not null),
+  'filters', (select coalesce(json_agg(distinct p.pubname), '[]') {rules} and to_jsonb(r)->>'prqual' is not null))
 from (
   select o as root, o as relid from unnest(array[{oids}]::oid[]) o
   union all select r.oid, p.relid from pg_catalog.pg_class r, pg_catalog.pg_partition_tree(r.oid) p
@@ -42,6 +44,12 @@ from (
 join pg_catalog.pg_class c on c.oid = t.relid join pg_catalog.pg_namespace n on n.oid = c.relnamespace
 order by t.root, t.relid
 """
+_RULES = """
+from pg_catalog.pg_publication_rel r join pg_catalog.pg_publication p on p.oid = r.prpubid
+where (p.pubupdate or p.pubdelete)
+  and (r.prrelid = c.oid or r.prrelid in (select a.relid from pg_catalog.pg_partition_ancestors(c.oid) a))
+"""
+"""What publications want of a table's replica identity; before PostgreSQL 15 they have no lists and no filters."""
 
 
 class Fault(NamedTuple):
@@ -89,6 +97,8 @@ class Identity(msgspec.Struct, frozen=True):
         is_logged: Whether its changes are in the log.
         is_leaf: Whether it is a partition whose changes come as those of another table.
         indexes: Those that may identify rows.
+        lists: Publications that have only some of its columns: they rule out a replica identity of all columns.
+        filters: Those that have only some of its rows: the columns of their conditions must be in its replica identity.
         leaves: The partitions that have its rows.
     """
 
@@ -99,6 +109,8 @@ class Identity(msgspec.Struct, frozen=True):
     is_logged: bool
     is_leaf: bool
     indexes: tuple[Index, ...]
+    lists: tuple[str, ...] = ()
+    filters: tuple[str, ...] = ()
     leaves: tuple[Identity, ...] = ()
 
     @property
@@ -153,7 +165,7 @@ def identities(connection: Connection, oids: Iterable[int]) -> dict[int, Identit
     wanted = ", ".join(map(str, oids))
     found: dict[int, Identity] = {}
     leaves: dict[int, list[Identity]] = {}
-    for root, text in connection.query(_IDENTITIES.format(oids=wanted)) if wanted else []:
+    for root, text in connection.query(_IDENTITIES.format(oids=wanted, rules=_RULES)) if wanted else []:
         identity = structs.decode(text or "", Identity)
         if identity.is_leaf:
             leaves.setdefault(int(root or 0), []).append(identity)
@@ -171,7 +183,7 @@ def faults(identity: Identity, appends: bool = False) -> Iterator[Fault]:
     """
     table, index = identity.full_name, identity.chosen
     if identity.letter == _INDEX and not any(each.is_identity for each in identity.indexes):
-        yield Fault(f"the index of the replica identity of {table} was dropped", _remedy(identity), refuses=True)
+        yield _identity_fault(identity, f"the index of the replica identity of {table} was dropped", refuses=True)
         return
     if index is None and appends:
         for part in identity.parts:
@@ -210,7 +222,7 @@ def _append_faults(part: Identity, table: Identity) -> Iterator[Fault]:
     elif part.sent is not None:
         why = "has no key, so once it is published, PostgreSQL refuses to UPDATE and DELETE its rows"
         fault = f"{_called(part, table)} {why}, unless all columns are its replica identity"
-        yield Fault(fault, _remedy(part), refuses=True)
+        yield _identity_fault(part, fault, refuses=True)
 
 
 def _called(part: Identity, table: Identity) -> str:
@@ -230,16 +242,11 @@ def _part_faults(part: Identity, key: tuple[str, ...], table: Identity) -> Itera
     if unseen := _unseen(part, table):
         yield unseen
     elif part.sent is not None and not part.sent:
-        yield Fault(
-            f"{what} {_unidentified(part)}: once it is published, PostgreSQL refuses to UPDATE and DELETE its rows",
-            _remedy(part, key),
-            refuses=True,
-        )
+        why = f"{what} {_unidentified(part)}: once it is published, PostgreSQL refuses to UPDATE and DELETE its rows"
+        yield _identity_fault(part, why, key, refuses=True)
     elif missing := lacking(part.sent, key):
-        yield Fault(
-            f"{what} has a replica identity without {listed(missing, _SHOWN)}, which is in the key of the table",
-            _remedy(part, key),
-        )
+        why = f"{what} has a replica identity without {listed(missing, _SHOWN)}, which is in the key of the table"
+        yield _identity_fault(part, why, key)
 
 
 def _unidentified(part: Identity) -> str:
@@ -250,11 +257,17 @@ def _unidentified(part: Identity) -> str:
     return "has no replica identity"
 
 
-def _remedy(part: Identity, key: Collection[str] = ()) -> str:
-    """Return the SQL of a replica identity: the primary key if there is none and that is enough, else all columns.
+def _identity_fault(part: Identity, why: str, key: Collection[str] = (), refuses: bool = False) -> Fault:
+    """Return a fault with the SQL of a replica identity: the primary key if that is enough, else all columns.
 
-    All columns are enough for everybody else who reads its changes, too.
+    All columns are enough for everybody else who reads its changes, unless a publication has only some of them: then
+    PostgreSQL refuses to UPDATE and DELETE rows that are identified by all.
     """
     primary = None if part.sent else part.primary
-    is_enough = primary is not None and primary.is_immediate and primary.is_valid and not lacking(primary.columns, key)
-    return f"ALTER TABLE {part.sql} REPLICA IDENTITY {'DEFAULT' if is_enough else 'FULL'}"
+    is_unique = primary is not None and primary.is_immediate and primary.is_valid
+    if primary is not None and is_unique and not lacking(primary.columns, key) and not part.filters:
+        return Fault(why, f"ALTER TABLE {part.sql} REPLICA IDENTITY DEFAULT", refuses)
+    if not part.lists:
+        return Fault(why, f"ALTER TABLE {part.sql} REPLICA IDENTITY FULL", refuses)
+    others = f"{listed(list(part.lists), _SHOWN)} has only some of its columns, which rules out REPLICA IDENTITY FULL"
+    return Fault(f"{why}. {others}: exclude the table, or let that publication have all columns first", "", refuses)

@@ -68,12 +68,12 @@ class NewTables:
 
     def _add(self, connection: Connection, database: Database, found: Found, publication: str) -> None:
         sql = f"ALTER PUBLICATION {quoted(publication)} ADD TABLE ONLY {quoted(found.schema)}.{quoted(found.name)}"
-        if self.settings.publication is not None:
-            self._name(found, f"the publication {publication} does not have it", f"Run: {sql}; then: {_reload(found)}")
-            return
         fault = next(iter(table_faults(database, self.settings, found, publication)), None)
         if fault is not None:
             self._name(found, fault.why, f"Run: {fault.fix}; or exclude it" if fault.fix else "Exclude it")
+            return
+        if self.settings.publication is not None:
+            self._name(found, f"the publication {publication} does not have it", f"Run: {sql}; then: {_reload(found)}")
             return
         timed = f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}; {sql}"
         try:

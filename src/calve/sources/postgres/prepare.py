@@ -83,8 +83,8 @@ def warn(preparation: Preparation, settings: PostgresSettings, pipeline: str, lo
         name, tables = quoted(settings.publication_of(pipeline)), preparation.left_out[:SHOWN]
         log.warning(
             f"the publication does not have these selected tables, so they are not read: {', '.join(tables)}",
-            hint=f"To read them: ALTER PUBLICATION {name} ADD TABLE ONLY …, and calve source reload … <table>; "
-            "or exclude them",
+            hint=f"To read one that has a key: ALTER PUBLICATION {name} ADD TABLE ONLY …, and calve source reload … "
+            "<table>; of one without, PostgreSQL would refuse to UPDATE and DELETE rows. Or exclude them",
         )
 
 

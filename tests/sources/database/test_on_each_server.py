@@ -145,6 +145,30 @@ def test_a_history_and_a_shared_target_do_not_go_together(world: World) -> None:
     assert faults == [("no_key", "append does not go together with merge_tables")]
 
 
+DEFAULTS = {
+    "postgres": ["n int default 5", "s text default 'a,b'", "r float8 default random()", "at timestamp default localtimestamp"],
+    "mysql": ["n int default 5", "s varchar(9) not null default 'ü'", "r decimal(9,2) default 1.50",
+              "at datetime(6) default now(6)", "z varchar(3) not null"],
+    "mariadb": ["n int default 5", "s varchar(9) not null default 'ü'", "r varchar(40) default concat('ü', 1)",
+                "at datetime(6) default now(6)", "z varchar(3) not null"],
+}  # fmt: skip
+
+
+def test_rows_from_before_have_the_default_of_a_new_column(world: World, tmp_path: Path) -> None:
+    world.server.create_database("filled")
+    rows = "insert into t (id) values (1), (2)"
+    world.run("filled", "create table t (id int primary key)", rows, "create table t2 (id int primary key)")
+    follower = Follower(world.settings("filled"), tmp_path)
+    follower.read()
+    world.run("filled", "insert into t (id) values (3)")
+    world.run("filled", *(f"alter table t add {column}" for column in DEFAULTS[world.kind]))
+    world.run("filled", "insert into t (id) values (4)", "delete from t where id = 2")
+    for _ in range(3):
+        follower.read()
+    check(world, "filled", follower)
+    assert stopped_in(tmp_path) == {}
+
+
 PARTED = {
     "postgres": (
         "create table t3 (id int primary key, n int) partition by range (id)",

@@ -9,6 +9,7 @@ from calve.errors import SourceError
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.epochs import Epochs
+from calve.sources.database.preparation import without_key
 from calve.sources.postgres.database import Database, Found
 from calve.sources.postgres.marks import LEFT_OUT
 from calve.sources.postgres.prepare import table_faults
@@ -70,7 +71,8 @@ class NewTables:
         sql = f"ALTER PUBLICATION {quoted(publication)} ADD TABLE ONLY {quoted(found.schema)}.{quoted(found.name)}"
         fault = next(iter(table_faults(database, self.settings, found, publication)), None)
         if fault is not None:
-            self._name(found, fault.why, f"Run: {fault.fix}; or exclude it" if fault.fix else "Exclude it")
+            why = without_key([found.full_name])[0] if fault.is_keyless else fault.why
+            self._name(found, why, f"Run: {fault.fix}; or exclude it" if fault.fix else "Exclude it")
             return
         if self.settings.publication is not None:
             self._name(found, f"the publication {publication} does not have it", f"Run: {sql}; then: {_reload(found)}")

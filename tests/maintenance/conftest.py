@@ -99,10 +99,15 @@ class Kept:
         return {row["id"]: (row.get("city"), row["n"]) for row in found}
 
     def with_pyiceberg(self) -> dict[int, tuple[str | None, int]]:
+        return {row["id"]: (row["city"], row["n"]) for row in self.scanned()}
+
+    def scanned(self) -> list[dict[str, Any]]:
+        """The rows with all columns, as PyIceberg reads them."""
         from pyiceberg.catalog.sql import SqlCatalog
 
         catalog = SqlCatalog("lakehouse", uri=f"sqlite:///{self.folder}/catalog.db")
-        return {row["id"]: (row["city"], row["n"]) for row in catalog.load_table("db.t").scan().to_arrow().to_pylist()}
+        found: list[dict[str, Any]] = catalog.load_table("db.t").scan().to_arrow().to_pylist()
+        return found
 
 
 @pytest.fixture

@@ -153,3 +153,21 @@ def test_a_conversion_that_another_one_overtook_is_told_and_can_be_repeated(kept
     assert told.value.hint
     convert(table.bench)
     assert table.rows() == table.oracle
+
+
+def test_rows_that_are_older_than_a_column_keep_its_default_when_they_are_rewritten(kept) -> None:
+    table = kept(version=3)
+    grow(table)
+    iceberg = session.start().jvm.org.apache.iceberg
+    for text in ("old", "new"):
+        update, literal = table.java.updateSchema(), iceberg.expressions.Literal.of(text)
+        if text == "old":
+            update = update.addColumn("z", iceberg.types.Types.StringType.get(), None, literal)
+        else:
+            update = update.updateColumnDefault("z", literal)
+        update.commit()
+    convert(table.bench)
+    rewrite(table.bench, {"rewrite-all": "true"})
+    assert table.bench.count().equality_delete_files == 0
+    assert table.rows() == table.oracle
+    assert {row["id"]: row["z"] for row in table.scanned()} == dict.fromkeys(table.oracle, "old")

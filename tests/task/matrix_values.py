@@ -14,7 +14,7 @@ from uuid import UUID
 
 import numpy as np
 
-__all__ = ["REJECTED", "TARGETS", "VALUES", "agrees", "expected"]
+__all__ = ["MORE", "REJECTED", "TARGETS", "VALUES", "Nanos", "agrees", "expected"]
 
 REJECTED = "rejected"
 UTC, EPOCH = dt.UTC, dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -24,6 +24,7 @@ VALUES: dict[str, list[Any]] = {
     "long": [2**53 + 1, -(2**63), 1_767_225_600_123, 5],
     "float": [np.float32(0.5), np.float32(-3.25), np.float32(0.1), np.float32(2**25)],
     "double": [0.1, 1e300, -0.0, 12.0],
+    "special": [float("nan"), float("inf"), float("-inf"), 1.5],
     "decimal": [Decimal("12.34"), Decimal("-0.50"), Decimal("1234567890.12"), Decimal("7.00")],
     "date": [dt.date(2026, 3, 31), dt.date(1, 1, 1), dt.date(9999, 12, 31), None],
     "time": [dt.time(1, 2, 3, 500_000), dt.time(0), dt.time(23, 59, 59, 999_999), None],
@@ -36,7 +37,7 @@ VALUES: dict[str, list[Any]] = {
     ],
     "string": ["12", "true", "2026-03-31", 'é"\n'],
     "text": ["1e3", "6f1c7c4e-7d6a-4f0f-9b1e-2f6f1f0a7c11", "2026-03-31T01:02:03.5+02:00", "AP8AAQ=="],
-    "bytes": [b"\x00\xff\x00\x01", b"", b"abc", None],
+    "bytes": [b"\x00\xff\x00\x01", b"", b"\xb6\xbb\x9e", b"\xd7\x6d\xf8"],  # true and 1234 in Base64
     "fixed": [b"\x00\xff\x00\x01", b"abcd", b"\xff" * 4, None],
     "uuid": [UUID("6f1c7c4e-7d6a-4f0f-9b1e-2f6f1f0a7c11"), UUID(int=0), UUID(int=2**128 - 1), None],
     "list": [[1, 2], [], [2**31 - 1], [-1]],
@@ -44,12 +45,28 @@ VALUES: dict[str, list[Any]] = {
     "struct": [{"a": 1}, {"a": 0}, {"a": -7}, None],
 }
 """Four values of each kind; those of one place are a row."""
+
+
+class Nanos(int):
+    """A point in time in nanoseconds since 1970."""
+
+
+MORE: dict[str, list[Any]] = {
+    "unsigned": [0, 2**64 - 1, 5, None],
+    "half": [np.float16(0.5), np.float16(-2), np.float16(0.1), None],
+    "nanos": [Nanos(1_767_225_600_123_456_789), Nanos(-1_000), Nanos(86_400 * 10**9), None],
+    "wide": [Decimal(10**40) + Decimal("0.25"), Decimal("-1.50"), Decimal(3), None],
+    "duration": [dt.timedelta(seconds=1.5), dt.timedelta(0), dt.timedelta(days=-1), None],
+}
+"""Kinds that only Parquet has."""
 TARGETS = [
     *("boolean", "int", "long", "float", "double", "decimal(12,2)", "decimal(38,0)", "date", "time", "timestamp"),
     *("timestamptz", "timestamp_ns", "timestamptz_ns", "string", "uuid", "binary", "fixed[4]", "unknown"),
     *("struct<a: int>", "list<int>", "map<string, int>"),
 ]
 _DIGITS = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+_SPECIAL = {"NaN": "nan", "Infinity": "inf", "-Infinity": "-inf"}
+_NOT_FINITE = (*_SPECIAL.values(),)
 _DATE, _TIME = r"\d{4}-\d\d-\d\d", r"\d\d:\d\d(:\d\d(\.\d+)?)?"
 _MOST = {"int": 2**31, "long": 2**63}
 
@@ -81,7 +98,10 @@ def number(value: Any) -> Decimal | None:
         return None
     if isinstance(value, str):
         return Decimal(value) if _DIGITS.fullmatch(value) else None
-    return Decimal(str(value)) if isinstance(value, int | float | np.float32 | Decimal) else None
+    value = float(value) if isinstance(value, np.float16) else value  # which every float has exactly
+    is_number = isinstance(value, int | float | np.floating | Decimal) and not isinstance(value, Nanos)
+    found = Decimal(str(value)) if is_number else None
+    return found if found is not None and found.is_finite() else None
 
 
 def _boolean(value: Any, target: str) -> Any:
@@ -97,12 +117,17 @@ def _integer(value: Any, target: str) -> Any:
 
 
 def _floating(value: Any, target: str) -> Any:
+    if (
+        str(value) if isinstance(value, float) else _SPECIAL.get(value) if isinstance(value, str) else ""
+    ) in _NOT_FINITE:
+        return float(value)
     found = number(value)
     if found is None:
         return None
     with np.errstate(over="ignore"):
         made = np.float32(float(found)) if target == "float" else float(found)
-    is_whole = isinstance(value, int) or (isinstance(value, str) and value.lstrip("-").isdigit())
+    is_whole = found == found.to_integral_value() and not isinstance(value, float | np.floating)
+    is_whole = is_whole and not (isinstance(value, str) and "e" in value.lower())
     is_exact = not np.isinf(made) and (not is_whole or Fraction(float(made)) == Fraction(int(found)))
     return made if is_exact else None
 
@@ -117,6 +142,13 @@ def _decimal(value: Any, target: str) -> Any:
 
 def nanoseconds(value: Any) -> int | None:
     """Return the point in time of a value, or of its text, in nanoseconds since 1970; a number is in milliseconds."""
+    if isinstance(value, Nanos):
+        return int(value)
+    if isinstance(value, str) and (
+        match := re.fullmatch(f"({_DATE})[T ](\\d\\d:\\d\\d:\\d\\d)\\.(\\d{{7,9}})Z?", value)
+    ):
+        whole = nanoseconds(f"{match[1]}T{match[2]}")
+        return None if whole is None else whole + int(match[3].ljust(9, "0"))
     if isinstance(value, str) and re.fullmatch(f"{_DATE}([T ]{_TIME}(Z|[+-]\\d\\d:?\\d\\d)?)?", value):
         value = dt.datetime.fromisoformat(value)
     if isinstance(value, dt.date) and not isinstance(value, dt.datetime):
@@ -146,7 +178,7 @@ def _at(point: int) -> dt.datetime:
 
 
 def _date(value: Any, target: str) -> Any:
-    if isinstance(value, int | float | np.float32 | Decimal):
+    if isinstance(value, int | float | np.floating | Decimal) and not isinstance(value, Nanos):
         days = number(value)
         is_day = days is not None and days == days.to_integral_value() and -719_162 <= days <= 2_932_896
         return EPOCH.date() + dt.timedelta(days=int(days)) if is_day and days is not None else None
@@ -214,7 +246,18 @@ def agrees(stored: Any, wanted: Any, target: str) -> bool:
         return bool(_is_text_of(stored, wanted))
     if target == "map<string, int>":
         return dict(stored) == wanted
+    if isinstance(wanted, float) and np.isnan(wanted):
+        return bool(np.isnan(stored))
     return bool(stored == wanted)
+
+
+def _seconds(text: str) -> float | None:
+    """Return the seconds of an ISO 8601 duration without months."""
+    match = re.fullmatch(r"(-?)P(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(-?[\d.]+)S)?)?", text)
+    if match is None:
+        return None
+    days, hours, minutes, seconds = (float(part or 0) for part in match.groups()[1:])
+    return (-1 if match[1] else 1) * (((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 
 def _is_text_of(text: str, value: Any) -> bool:
@@ -224,7 +267,13 @@ def _is_text_of(text: str, value: Any) -> bool:
                 return text == value
             case bool():
                 return text == str(value).lower()
-            case float() | np.float32():
+            case Nanos():
+                return nanoseconds(text) == value
+            case dt.timedelta():
+                return _seconds(text) == value.total_seconds()
+            case float() if str(value) in _NOT_FINITE:
+                return _SPECIAL.get(text) == str(value)
+            case float() | np.floating():
                 return type(value)(text) == value
             case int() | Decimal():
                 return Decimal(text) == value

@@ -9,6 +9,7 @@ import base64
 import datetime as dt
 import io
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal
@@ -42,7 +43,7 @@ from convert.tables import table_of
 from event.envelope.debezium import envelope, field, unscaled, wrapped
 from serde.avro.values import encoded
 from serde.protobuf.official import message_class
-from task.matrix_values import REJECTED, TARGETS, VALUES, agrees, expected
+from task.matrix_values import MORE, REJECTED, TARGETS, VALUES, agrees, expected
 
 ROWS = range(4)
 QUOTE = '"'
@@ -82,6 +83,8 @@ def _file(folder: Path, name: str, data: bytes, columns: Columns) -> Source:
 def _json_value(value: Any) -> Any:
     """Return a value as JSON has it: what is none of its kinds is text."""
     match value:
+        case float() if not math.isfinite(value):
+            return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
         case np.float32():
             return float(value)
         case Decimal() | dt.date() | dt.time():
@@ -124,6 +127,7 @@ _ARROW: dict[str, pa.DataType] = {
     "long": pa.int64(),
     "float": pa.float32(),
     "double": pa.float64(),
+    "special": pa.float64(),
     "decimal": pa.decimal128(20, 2),
     "date": pa.date32(),
     "time": pa.time64("us"),
@@ -140,6 +144,15 @@ _ARROW: dict[str, pa.DataType] = {
 }
 
 
+_MORE: dict[str, pa.DataType] = {
+    "unsigned": pa.uint64(),
+    "half": pa.float16(),
+    "nanos": pa.timestamp("ns"),
+    "wide": pa.decimal256(50, 2),
+    "duration": pa.duration("ms"),
+}
+
+
 def _arrow(without: tuple[str, ...] = ()) -> tuple[pa.Table, Columns]:
     kinds = {name: kind for name, kind in _ARROW.items() if name not in without}
     raw = {name: [value.bytes if isinstance(value, UUID) else value for value in VALUES[name]] for name in kinds}
@@ -151,6 +164,10 @@ def _arrow(without: tuple[str, ...] = ()) -> tuple[pa.Table, Columns]:
 
 def _parquet(folder: Path) -> Source:
     table, columns = _arrow()
+    for name, kind in _MORE.items():
+        table = table.append_column(name, pa.array(MORE[name], kind))
+    table = table.append_column("category", table["text"].dictionary_encode())
+    columns = {**columns, **MORE, "category": VALUES["text"]}
     out = io.BytesIO()
     pq.write_table(table, out)
     return _file(folder, "a.parquet", out.getvalue(), columns)
@@ -169,6 +186,7 @@ def _logical(kind: str, logical: str, **more: Any) -> dict[str, Any]:
 
 _AVRO: dict[str, Any] = {
     **{name: name for name in ("boolean", "int", "long", "float", "double", "string", "bytes")},
+    "special": "double",
     "text": "string",
     "decimal": _logical("bytes", "decimal", precision=20, scale=2),
     "date": _logical("int", "date"),
@@ -213,7 +231,7 @@ def _avro_topic(folder: Path) -> Source:
     return Source(Values(values), _avro_columns(read), serde=serde)
 
 
-_PROTO_KINDS = {"boolean": "bool", "int": "int32", "long": "int64", "text": "string"}
+_PROTO_KINDS = {"boolean": "bool", "int": "int32", "long": "int64", "text": "string", "special": "double"}
 _PROTO_KINDS |= {name: name for name in ("float", "double", "string", "bytes")}
 _PROTO = 'syntax = "proto3";\nimport "google/protobuf/timestamp.proto";\nmessage R {\n'
 _PROTO += "".join(
@@ -236,7 +254,7 @@ def _protobuf(folder: Path) -> Source:
 def _json_schema(folder: Path) -> Source:
     kinds: dict[str, Any] = {name: {"type": "string"} for name in VALUES}
     kinds |= {"boolean": {"type": "boolean"}, "int": {"type": "integer"}, "long": {"type": "integer"}}
-    kinds |= {"float": {"type": "number"}, "double": {"type": "number"}}
+    kinds |= {"float": {"type": "number"}, "double": {"type": "number"}}  # NaN is text
     kinds |= {
         name: {"type": "string", "format": form} for name, form in (("date", "date"), ("timestamptz", "date-time"))
     }
@@ -259,6 +277,7 @@ _DEBEZIUM: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
     "long": (field("long", "int64"), int),
     "float": (field("float", "float"), lambda value: float(str(value))),
     "double": (field("double", "double"), float),
+    "special": (field("special", "double"), _json_value),
     "decimal": (
         field("decimal", "bytes", f"{CONNECT}.Decimal", parameters={"scale": "2", "connect.decimal.precision": "20"}),
         lambda value: unscaled(int(value.scaleb(2))),
@@ -282,6 +301,9 @@ _DEBEZIUM: dict[str, tuple[dict[str, Any], Callable[[Any], Any]]] = {
 }
 
 
+_TEXT_IN_DEBEZIUM = ("decimal", "special", "bytes")
+
+
 def _debezium(folder: Path) -> Source:
     rows = [
         {
@@ -292,7 +314,7 @@ def _debezium(folder: Path) -> Source:
     ]
     columns = [column for column, _ in _DEBEZIUM.values()]
     values = tuple(json.dumps(wrapped(columns, envelope("c", None, row))).encode() for row in rows)
-    meant = {name: VALUES[name] for name in _DEBEZIUM} | {"decimal": JSON["decimal"]}  # its digits are text
+    meant = {name: (JSON if name in _TEXT_IN_DEBEZIUM else VALUES)[name] for name in _DEBEZIUM}
     return Source(Values(values), meant, envelopes=Envelopes("debezium"))
 
 

@@ -29,6 +29,7 @@ from calve.convert.defaults import Defaults
 from calve.convert.exact import Exact, ExactResult, rounded
 from calve.convert.scalar import Rounded
 from calve.convert.typed import TypedConverter
+from calve.convert.typed_texts import with_kinds
 from calve.errors import ConvertError
 from calve.event.columns import EVENT, SCHEMA, TYPED
 from calve.event.reject import Code, Reject, encodable, rejects_table
@@ -135,7 +136,9 @@ class Converter:
     def _with_text_if_needed(self, rows: pa.Table) -> pa.Table:
         """Return typed rows unchanged if their columns can be converted, else with their texts; with defaults."""
         rows = self._defaults.fill(rows) if self._defaults else rows
-        return rows if is_typed(rows) and self._typed.reader(rows[TYPED].type) else with_text(rows)
+        if not is_typed(rows) or self._typed.reader(rows[TYPED].type):
+            return rows
+        return with_text(with_kinds(rows, self._columns))
 
     def _fast(self, rows: pa.Table, order: RowNumbers | None) -> core.Converted | None:
         """Convert the rows that certainly fit; in this order, if they are no typed ones."""

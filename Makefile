@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 BENCHES := $(addprefix bench-,kafka tables upserts changes databases opensearch http freshness growth healthy start job state driver executors)
-.PHONY: help setup demo demo-postgres check test fuzz crash crash-cluster faults soak bench docs site screenshots lock clean
+.PHONY: help setup demo demo-postgres check test fuzz crash crash-cluster faults soak bench docs site screenshots audit lock clean
 
 override ROOT := $(patsubst %/,%,$(dir $(realpath $(lastword $(MAKEFILE_LIST)))))
 BIN := $(ROOT)/.venv/bin
@@ -91,6 +91,10 @@ site: setup  ## Build the documentation as a site into build/site; a wrong link 
 
 screenshots: setup  ## Take the pictures of the dashboard for docs/; needs a Chromium
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m dashboard.screenshots
+
+audit: setup  ## Look for known vulnerabilities in the locked packages and crates; needs the network
+	@test -x "$(ROOT)/build/audit/bin/pip-audit" || { "$(BIN)/python" -m venv "$(ROOT)/build/audit" && "$(ROOT)/build/audit/bin/pip" install --quiet pip-audit; }
+	@cd "$(ROOT)" && build/audit/bin/python tests/audit.py
 
 lock: COMPILE = "$(BIN)/uv" pip compile --quiet --universal --generate-hashes --no-annotate --custom-compile-command "make lock"
 lock: setup  ## Choose the newest versions that pyproject.toml allows, with the hashes of their files

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import subprocess
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,6 +14,8 @@ import pytest
 
 from calve import durable
 from calve.errors import SetupError, Verdict, WriteError
+from calve.sources.log import segment
+from calve.sources.source_files import LocalFiles
 
 
 @pytest.mark.parametrize("inner", ["", "new", "new/folder"])
@@ -33,6 +38,42 @@ def test_a_folder_that_can_never_be_written_is_an_error_of_the_set_up(tmp_path: 
         durable.try_folder(tmp_path / folder)
     assert refused.value.verdict is Verdict.ASK
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of 64 kB."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(folder)]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("may not mount a disk")
+    yield folder
+    subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+def test_a_full_disk_keeps_what_it_has_and_takes_more_when_there_is_room(small_disk: Path) -> None:
+    durable.replace(small_disk / "head.json", {"batch": 1})
+    filler = small_disk / "filler"
+    with contextlib.suppress(OSError), filler.open("wb") as file:
+        while True:
+            file.write(bytes(1024))
+            file.flush()
+    for write in (
+        lambda: durable.replace(small_disk / "head.json", {"batch": 2, "more": "x" * 9_000}),
+        lambda: durable.publish(small_disk / "new.json", {"more": "x" * 9_000}),
+        lambda: LocalFiles(small_disk / "source").write("a", b"x" * 9_000),
+    ):
+        with pytest.raises(WriteError, match="Make room there") as full:
+            write()
+        assert full.value.verdict is Verdict.AGAIN
+    with pytest.raises(OSError, match="No space left"):
+        segment.create(small_disk, 1, 0)
+    assert durable.read(small_disk / "head.json") == {"batch": 1}
+    assert {path.name for path in small_disk.iterdir() if path.is_file()} == {"head.json", "filler"}
+    filler.unlink()
+    durable.replace(small_disk / "head.json", {"batch": 2})
+    assert durable.read(small_disk / "head.json") == {"batch": 2}
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EMFILE])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from calve.engine import session
@@ -82,6 +84,20 @@ def test_all_ports_are_on_loopback(engine: Engine) -> None:
     ports = listening(process.pid)
     assert int(engine.context.getConf().get("spark.driver.port")) in ports
     assert all(ports.values())
+
+
+def test_the_gateway_to_java_runs_nothing_without_its_token(engine: Engine) -> None:
+    gateway = SparkContext._gateway
+    assert gateway is not None
+    parameters = gateway.gateway_parameters
+    run = b"c\nz:java.lang.System\nlineSeparator\ne\n"
+    for begin, is_let_in in ((b"", False), (b"A\nwrong\n", False), (f"A\n{parameters.auth_token}\n".encode(), True)):
+        with socket.create_connection(("127.0.0.1", parameters.port), 60) as client:
+            client.sendall(begin + run)
+            answer = client.recv(1 << 12)
+            while is_let_in and answer.count(b"\n") < 2:
+                answer += client.recv(1 << 12)
+        assert (b"!ys" in answer) is is_let_in, "a text comes back"
 
 
 def test_spark_stores_in_a_folder_that_only_its_user_can_read(engine: Engine) -> None:

@@ -176,6 +176,14 @@ def test_nothing_starts_processes_for_tasks_but_spark():
     }
 
 
+def test_nothing_that_a_state_or_a_store_has_is_unpickled():
+    """Objects go between driver and tasks by Spark's own pickles; what is stored is JSON, Arrow, Parquet or SQLite."""
+    readers = re.compile(r"\b(pickle|cloudpickle|marshal|shelve|dill|joblib|allow_pickle|ObjectInputStream)\b(?! into)")
+    code = {name: re.sub(r'""".*?"""|#.*', "", path.read_text(), flags=re.DOTALL) for name, path in MODULES.items()}
+    java = {path.name: path.read_text() for path in SOURCE.rglob("*.java")}
+    assert [name for name, text in {**code, **java}.items() if readers.search(text)] == []
+
+
 def test_structs_are_read_by_one_module():
     """`structs` says why; values of Python's own types need no care."""
     typed = re.compile(r"msgspec\.convert\(|json\.(?:decode\(.*type=|Decoder\()[\w\[, ]*(?:[A-Z]|kind)")

@@ -80,6 +80,11 @@ public class Planner {
     }
   }
 
+  /** The scan tasks of a set. */
+  public List staged(String set) {
+    return tasks(set);
+  }
+
   /** How many of its files `planWhole` has behind it, and how many there are. */
   public int until() {
     return until;

@@ -16,6 +16,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
+from calve.changes.places import refuse_tasks
 from calve.changes.snapshot import History, Snapshot, Step
 from calve.engine.compiled import java_class
 from calve.engine.engine import Engine
@@ -94,6 +95,7 @@ class Planner:
 
         Raises:
             PositionLostError: The snapshot, its parent, or files of them no longer exist.
+            UnsupportedError: A file lies where the table may not choose.
         """
         snapshot = step.snapshot
         with reading(identifier):
@@ -104,6 +106,7 @@ class Planner:
                 java.planBetween(step.base, snapshot.snapshot_id)
             else:
                 java.plan(snapshot.snapshot_id, self._parent(identifier, java_table, java, snapshot))
+            refuse_tasks(self.spark, identifier, java_table, [java.staged(name) for name in SETS])
         return Plan(self.spark, identifier, java)
 
     def _parent(self, identifier: str, java_table: Any, java: Any, snapshot: Snapshot) -> int | None:

@@ -138,6 +138,7 @@ class Rounds:
         return Round(done, seconds, found is None, one_task and not (need.manifests or need.deletes), collects)
 
     def _steps(self, need: Need) -> Iterator[str]:
+        self._check_files(need)
         if found := need.compaction:
             where = self._looks.where(need.look.table, found.partitions)
             rewritten = join(self._bench, found.options, where) or rewrite(self._bench, found.options, where)
@@ -158,6 +159,16 @@ class Rounds:
             with maintaining("bound the metadata files", self._bench):
                 self._bench.load().updateProperties().set(BOUNDS_METADATA, "true").commit()
             yield f"{BOUNDS_METADATA} set"
+
+    def _check_files(self, need: Need) -> None:
+        """Check the files that would be read or deleted."""
+        with maintaining("look at the files", self._bench):
+            table = self._bench.load()
+            if head := table.snapshot(self._bench.target.branch):
+                self._bench.refuse_files(table, [head], deletes=False)
+            if need.expiry.is_due:
+                found = [table.snapshot(number) for number in need.expiry.ids]
+                self._bench.refuse_files(table, [one for one in found if one is not None], deletes=True)
 
     def _without_deleted(self, need: Need) -> str:
         """Rewrite the files with many deleted rows, as many as a round may; then the position deletes that are left."""

@@ -8,8 +8,10 @@ from typing import Any
 from calve.catalog.attempt import Attempt
 from calve.catalog.catalog import Catalog
 from calve.catalog.trust import refuse_java_class
+from calve.changes.places import refuse_files
 from calve.commit.mark import CommitTarget
 from calve.engine.engine import Engine
+from calve.errors import MaintenanceError, UnsupportedError
 from calve.maintenance.manifests import DeleteCounts, Manifests
 
 __all__ = ["Workbench"]
@@ -61,6 +63,17 @@ class Workbench:
         table = self.catalog.load_java(self.name)
         refuse_java_class(self.name, table.properties())
         return table
+
+    def refuse_files(self, table: Any, snapshots: list[Any], deletes: bool) -> None:
+        """Check the files that snapshots of a Java table list, before they are read or deleted.
+
+        Raises:
+            MaintenanceError: One lies where the table may not choose.
+        """
+        try:
+            refuse_files(self.spark, self.name, table, snapshots, deletes)
+        except UnsupportedError as error:
+            raise MaintenanceError(error.message, step="maintain", target=self.name, hint=error.hint) from error
 
     def begin(self) -> Attempt:
         """Load the table to commit to it."""

@@ -34,14 +34,16 @@ def expire(bench: Workbench, older_than: timedelta | None, dry_run: bool = False
         dry_run: Only count.
 
     Raises:
-        MaintenanceError: Another writer was faster every time, or a file could not be deleted.
+        MaintenanceError: Another writer was faster every time, or a file could or may not be deleted.
     """
     with maintaining("expire snapshots", bench):
         table = bench.load()
         due = _due(table, older_than)
-        count = len(list(due.apply()))
+        snapshots = list(due.apply())
+        count = len(snapshots)
         if dry_run or not count:
             return Expired(count)
+        bench.refuse_files(table, snapshots, deletes=True)
         action = bench.actions().expireSnapshots(table)
         if older_than is not None:
             action = action.expireOlderThan(_before(older_than))

@@ -44,6 +44,7 @@ def plan(bench: Workbench, options: dict[str, str], where: Any = None) -> Rewrit
         snapshot = table.snapshot(bench.target.branch)
         if snapshot is None or table.currentSnapshot() is None:  # the action needs a table with `main`
             return Rewritten()
+        bench.refuse_files(table, [snapshot], deletes=False)
         iceberg = bench.jvm.org.apache.iceberg
         files = where or iceberg.expressions.Expressions.alwaysTrue()
         planner = iceberg.actions.BinPackRewriteFilePlanner(table, files, snapshot.snapshotId(), True)

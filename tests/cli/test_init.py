@@ -47,6 +47,48 @@ def test_answers_and_options_are_taken() -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "place", "expected"),
+    [
+        (
+            "postgres",
+            "postgres://ann@db:6432/shop",
+            {"host": "db", "port": 6432, "username": "ann", "database": "shop"},
+        ),
+        ("mysql", "db/shop", {"host": "db", "port": 3306, "username": "calve"}),
+        ("s3", "s3://logs/in/a", {}),
+        ("iceberg", "shop.orders", {}),
+    ],
+)
+def test_every_kind_of_source_is_written_from_its_place(kind: str, place: str, expected: dict[str, Any]) -> None:
+    done = init("--source", kind, "--from", place, *(["--table", "lake.copy"] if kind in ("s3", "iceberg") else []))
+    assert done.exit_code == 0, done.output
+    assert "calve validate pipeline.yaml --connect" in done.output
+    (pipeline,) = parse("pipeline.yaml", PLUGINS, environment={"PGPASSWORD": "x", "MYSQL_PWD": "y"}).pipelines
+    assert pipeline.source.name == kind
+    assert {name: getattr(pipeline.source.value, name) for name in expected} == expected
+
+
+def test_the_pipeline_of_a_copy_has_a_name_without_expressions() -> None:
+    assert init("--source", "mysql", "--from", "db/shop").exit_code == 0
+    assert Path("pipeline.yaml").read_text().splitlines()[1] == "shop-mysql:"
+
+
+def test_a_password_in_an_address_does_not_go_into_the_file() -> None:
+    done = init("--source", "postgres", "--from", "postgres://ann:secret@db/shop")
+    assert done.exit_code == 2
+    assert "secret" not in done.output
+    assert not Path("pipeline.yaml").exists()
+
+
+def test_of_files_it_shows_the_table_that_they_would_make() -> None:
+    Path("in.csv").write_text("id,total\n1,9.5\n")
+    done = init("--source", "file", "--from", "*.csv", "--table", "shop.orders")
+    assert done.exit_code == 0, done.output
+    assert "What it would make of in.csv" in done.output
+    assert "total double" in done.output
+
+
+@pytest.mark.parametrize(
     ("arguments", "told"),
     [
         (("--source", "kafka", "--from", "orders", "--table", "a.b"), "'orders' is not BROKER/TOPIC"),

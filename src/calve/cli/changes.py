@@ -134,6 +134,7 @@ def _opened(table: str, chosen: Mapping[str, Any]) -> Iterator[TableChanges]:
     if file is not None and SqliteCatalog(file, properties).load(table) is None:  # checked without Spark
         raise _no_table(table, file)
     conf = READING | chosen["conf"]
+    echo("Starting Spark, which takes some seconds; calve show prints rows without it", err=True)
     spark = session.start(chosen["master"], conf, needs_s3=needs_s3(properties), preload=())
     try:
         catalog = Catalog(spark, properties)

@@ -5,56 +5,18 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 
 from calve.cli import options
 from calve.cli.help import Command
+from calve.cli.init_sources import SOURCES
 from calve.cli.output import echo
 from calve.errors import SettingsError
 
 __all__ = ["init"]
 
 
-class _Source(NamedTuple):
-    """A kind of source: the question for its location, a default, and its YAML with `{…}` for the answer."""
-
-    question: str
-    default: str
-    yaml: str
-
-
-_SOURCES = {
-    "http": _Source(
-        "Port to listen on",
-        "2021",
-        """\
-    http:
-      port: {location}                        # POST JSON or NDJSON to /log/ingest; only from this machine
-""",
-    ),
-    "kafka": _Source(
-        "Broker and topic",
-        "localhost:9092/events",
-        """\
-    kafka:
-      bootstrap_servers: [{broker}]
-      topics:
-        - name: {topic}
-          group_id: calve
-          serde_format: json
-""",
-    ),
-    "file": _Source(
-        "Files, as a path or a pattern",
-        "in/*.ndjson",
-        """\
-    file:
-      path: {location}                        # NDJSON, JSON, CSV or Parquet; each file is read once
-""",
-    ),
-}
 _PIPELINE = """\
 # A pipeline of Calve. All options: docs/reference.md; completion in your editor: calve schema --help
 {name}:
@@ -67,44 +29,82 @@ _PIPELINE = """\
         flush_interval: 1s                 # how long events wait before they are written
         commit_interval: 10s               # how often readers see new rows
         # catalog: {{type: rest, uri: "https://…", warehouse: …}}   a catalog of yours instead of ./lakehouse
-        # operation: "${{/op}}"              UPDATE and DELETE rows by key:
+{changes}"""
+_KEYED = """\
+        # operation: "${/op}"                UPDATE and DELETE rows by key:
         # identifier_columns: [id]
+        # partition_by: ["day(created_at)"]
 """
+_COPIED = """\
+        write_mode: merge-on-read          # rows are updated and deleted; every reader can read that
+"""
+_MIRRORED = """\
+        operation: "${getMetadata(\\"iceberg_operation\\")}"
+        identifier_columns: [id]
+"""
+_SMALL_BYTES = 1 << 20
+"""A larger file is not looked into."""
 
 
 @click.command(cls=Command)
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False), default="pipeline.yaml")
-@click.option("--source", type=click.Choice(list(_SOURCES)), help="Where events come from.")
-@click.option("--from", "location", metavar="LOCATION", help="The port, broker/topic, or path of the source.")
+@click.option("--source", type=click.Choice(list(SOURCES)), help="Where events come from.")
+@click.option("--from", "location", metavar="LOCATION", help="The port, broker/topic, path or URL of the source.")
 @click.option("--table", metavar="NAMESPACE.TABLE", help="The table to write.")
 @options.debug
-def init(path: Path, source: str | None, location: str | None, table: str | None) -> None:
+@click.pass_context
+def init(ctx: click.Context, path: Path, source: str | None, location: str | None, table: str | None) -> None:
     """Ask three questions and write a pipeline that runs. Options answer questions in advance.
+
+    Of files it also shows what the pipeline would make of the first one.
 
     Examples:
       calve init
       calve init orders.yaml --source kafka --from localhost:9092/orders --table shop.orders
+      calve init shop.yaml --source postgres --from postgres://calve@db.internal/shop
+      calve init sales.yaml --source file --from 'in/*.csv' --table shop.sales
     """
     if path.exists():
         raise _refused(path, f"{path} exists already", "Choose another name: calve init NAME.yaml")
-    chosen: str = source or click.prompt("Where do events come from", "http", type=click.Choice(list(_SOURCES)))
-    kind = _SOURCES[chosen]
+    chosen: str = source or click.prompt("Where do events come from", "http", type=click.Choice(list(SOURCES)))
+    kind = SOURCES[chosen]
     location = location or click.prompt(kind.question, kind.default)
-    table = table or click.prompt("Table to write", "shop.events")
-    _write(path, _pipeline(kind, str(location), str(table)))
-    echo(f"Wrote {path}. Next:\n  calve run {path}    # until Ctrl-C; calve status shows rows and rejects")
+    table = table or (kind.table if kind.is_copy and source else click.prompt("Table to write", kind.table))
+    _write(path, _pipeline(chosen, str(location), str(table)))
+    _tell(ctx, path, chosen, str(location))
+
+
+def _tell(ctx: click.Context, path: Path, chosen: str, location: str) -> None:
+    """Say what to do next; show what becomes of the first file."""
+    connects = chosen not in ("http", "file")
+    check = (
+        f"  calve validate {path} --connect    # reaches the server and checks rights and tables\n" if connects else ""
+    )
+    echo(f"Wrote {path}. Next:\n{check}  calve run {path}    # until Ctrl-C; calve status shows rows and rejects")
     if chosen == "http":
         echo(f"""  curl -d '{{"id": 1}}' localhost:{location}/log/ingest""")
+    is_local = chosen == "file" and "://" not in location and not Path(location).is_absolute()
+    files = sorted(file for file in Path().glob(location) if file.is_file()) if is_local else []
+    if files and files[0].stat().st_size <= _SMALL_BYTES:
+        from calve.cli.trial import trial
+
+        echo(f"\nWhat it would make of {files[0]} (calve try {path} {files[0]}):")
+        with trial.make_context("try", [str(path), str(files[0])], parent=ctx) as trying:
+            trial.invoke(trying)
 
 
-def _pipeline(kind: _Source, location: str, table: str) -> str:
-    broker, _, topic = location.rpartition("/")
-    if "{broker}" in kind.yaml and not (broker and topic):
-        raise SettingsError(f"{location!r} is not BROKER/TOPIC", step="settings", hint=f"E.g. {kind.default}")
-    location = location if location.isdecimal() else json.dumps(location, ensure_ascii=False)
-    source = kind.yaml.format(location=location, broker=json.dumps(broker), topic=json.dumps(topic))
-    name = re.sub("[^A-Za-z0-9]+", "-", table).strip("-")  # the last part alone may be a word of the YAML's own
-    return _PIPELINE.format(name=name or "events", source=source, table=json.dumps(table))
+def _pipeline(chosen: str, location: str, table: str) -> str:
+    kind = SOURCES[chosen]
+    try:
+        source = kind.yaml(location)
+    except ValueError as error:
+        hint = f"E.g. {kind.default}"
+        raise SettingsError(f"{location!r} is not {error}", step="settings", hint=hint) from error
+    changes = {"postgres": _COPIED, "mysql": _COPIED, "iceberg": _MIRRORED + _COPIED}.get(chosen, _KEYED)
+    fixed = re.sub(r"\$\{.*?\}", chosen, table)
+    name = re.sub("[^A-Za-z0-9]+", "-", fixed).strip("-")  # the last part alone may be a word of the YAML's own
+    table = json.dumps(table, ensure_ascii=False)
+    return _PIPELINE.format(name=name or "events", source=source, table=table, changes=changes)
 
 
 def _write(path: Path, text: str) -> None:

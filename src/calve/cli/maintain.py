@@ -144,6 +144,7 @@ def _benches(tables: tuple[str, ...], chosen: dict[str, Any]) -> Iterator[Workbe
     from calve.engine import session
     from calve.maintenance.context import Workbench
 
+    Log().info("starting Spark, which takes some seconds")
     spark = session.start(chosen["master"], {**_CONF, **chosen["conf"]}, storage.needs_s3(chosen["catalog"]))
     try:
         catalog = Catalog(spark, chosen["catalog"])

@@ -6,8 +6,8 @@ that was written last; when one of the two is deleted, the key is not gone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -23,9 +23,7 @@ _KEY, _SHARED = "_calve_key", "_calve_shared"
 
 
 @contextmanager
-def keeping_twins(
-    changes: DataFrame, identity: Identity, rows_after: Callable[[], AbstractContextManager[DataFrame | None]]
-) -> Iterator[tuple[DataFrame, int]]:
+def keeping_twins(changes: DataFrame, identity: Identity, rows: DataFrame) -> Iterator[tuple[DataFrame, int]]:
     """Turn the delete of a row into an update to another row with its key, if there is one.
 
     The changes can be read only inside the block. Runs on the driver.
@@ -33,26 +31,24 @@ def keeping_twins(
     Args:
         changes: The result of `diff.changes`.
         identity: Whose columns are the key.
-        rows_after: Opens the rows of the table after the changes, with the columns of the changes; None: too many.
+        rows: The rows of the table after the changes, with the columns of the changes.
 
     Yields:
         The changes, and how many keys of deleted rows other rows have.
     """
     changes = changes.persist()
+    shared = None
     try:
         gone = changes.where(f.col(CHANGE) == DELETE).select(document_id(changes, identity).alias(_KEY)).distinct()
-        if gone.isEmpty():
+        shared = None if gone.isEmpty() else _shared(rows, gone, identity)
+        if shared is None:
             yield changes, 0
-            return
-        with rows_after() as rows:
-            shared = None if rows is None else _shared(rows, gone, identity)
-            if rows is None or shared is None:
-                yield changes, 0
-                return
+        else:
             yield _with_others(changes, rows, shared, identity), shared.count()
-            shared.unpersist()
     finally:
         changes.unpersist()
+        if shared is not None:
+            shared.unpersist()
 
 
 def _shared(rows: DataFrame, gone: DataFrame, identity: Identity) -> DataFrame | None:

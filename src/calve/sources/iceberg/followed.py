@@ -210,29 +210,28 @@ class Followed:
     def _with_twins(self, changes: DataFrame, plan: Plan, step: Step) -> Iterator[DataFrame]:
         """Return changes in which the delete of a row whose key another row has is an update to that row."""
         identity = self._changes.identity
-        if not identity.columns or not any(plan.files[name] for name in (REMOVED, DELETED)):
+        if not identity.columns or self._is_unchecked or not any(plan.files[name] for name in (REMOVED, DELETED)):
             yield changes
             return
-        with keeping_twins(changes, identity, lambda: self._rows_after(step)) as (found, count):
-            if count:
-                self._log.warning(
-                    f"{many(count, 'key')} of deleted rows of {self.name} other rows have, too: keys are not unique, "
-                    "and a document or a row of a mirror, which there is one of for each key, is now one of these rows",
-                    table=self.name,
-                )
-            yield found
-
-    @contextmanager
-    def _rows_after(self, step: Step) -> Iterator[DataFrame | None]:
         with self._changes.rows_at(step.snapshot, MOST_ROWS) as rows:
-            if rows is None and not self._is_unchecked:
+            if rows is None:
                 self._is_unchecked = True
                 self._log.warning(
                     f"{self.name} has more than {MOST_ROWS:,} rows, so it is not checked whether other rows have the "
                     "key of a deleted one; if keys are not unique, documents and rows of mirrors can be missing",
                     table=self.name,
                 )
-            yield rows
+                yield changes
+                return
+            with keeping_twins(changes, identity, rows) as (found, count):
+                if count:
+                    self._log.warning(
+                        f"{many(count, 'key')} of deleted rows of {self.name} other rows have, too: keys are not "
+                        "unique, and a document or a row of a mirror, which there is one of for each key, is now one "
+                        "of these rows",
+                        table=self.name,
+                    )
+                yield found
 
     def _schema_json(self) -> str:
         schema = json.loads(self._changes.schema_json())

@@ -14,6 +14,7 @@ from calve.errors import CalveError, EngineError, UnprocessableError, WriteError
 from calve.record.receipt import Failure, Receipt
 from calve.record.target import TableRef
 from calve.task.job import Job
+from calve.task.secrets import remember_secrets
 from calve.write.writer import UnwrittenFileError
 
 __all__ = ["Discards", "Doing", "attempt", "reported"]
@@ -42,6 +43,7 @@ def attempt() -> str:
 
 def reported(job: Job, task: Discards, run: Callable[[], Receipt], doing: Doing) -> Receipt | Failure:
     """Return the receipt of a task, or the error that ended it; after an error its files are removed."""
+    remember_secrets(job)
     try:
         return run()
     except Exception as error:

@@ -15,6 +15,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, SSLError
 
 from calve.bounded_http import BoundedServer
+from calve.credentials import remember
 from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
 from calve.no_answer import no_answer
 from calve.sinks.opensearch.obstacles import Obstacle, obstacle
@@ -98,6 +99,8 @@ class Client:
             for host in access.hosts
         ]
         self._prefixes = [urlsplit(host).path for host in access.hosts]
+        if access.login:
+            remember(access.login[1], is_secret=True)  # also in tasks
         self._headers = urllib3.make_headers(basic_auth=":".join(access.login)) if access.login else {}
         self._headers["content-type"] = "application/x-ndjson"
         self._turn = 0

@@ -1,6 +1,7 @@
 """What a table asks of its writer is looked at before its events are written; the catalog here is a dict."""
 
 import logging
+from dataclasses import replace
 
 import pytest
 from pyiceberg.schema import Schema
@@ -270,6 +271,23 @@ def test_a_target_with_another_key_than_its_source_gets_no_rows_which_would_repl
 def test_a_target_may_have_a_key_that_the_settings_name_or_that_of_its_source():
     for key, more in (((1, 2), {}), ((2,), {"identifier_columns": ["id", "n"]})):
         assert isinstance(mirrored(key, (1, 2), write_mode="merge-on-read", **more).known()["t"], Table)
+
+
+def test_changes_are_rows_of_a_table_without_a_key_also_when_dead_letters_come_again(caplog):
+    history = SourceTable("public.t", "u", keyed(), is_history=True)
+    for own, is_history in ((), True), ((1,), False):
+        table = Table("t", "u", "/t", keyed(*own), '{"spec-id":0,"fields":[]}', format_version=2)
+        settings = IcebergSettings(table_identifier="t", operation="insert", write_mode="merge-on-read")
+        made = SinkTargets(Tables(t=table), settings, None, Log("p"), Mirrors())
+        made.mirrors.set([history], {"public.t": "t"})
+        made.fit("t", None)
+        assert isinstance(made.known()["t"], Table) is is_history
+        assert made.mirrors.is_history(table) is is_history
+    assert "t has a key, and each change of public.t is to be a row of it" in caplog.text
+    marked = replace(table, schema_json=keyed(), properties=made.mirrors.marks("t"))
+    assert Mirrors().is_history(marked)
+    made.mirrors.set([SourceTable("public.t", "u", keyed(1))], {"public.t": "t"})
+    assert not made.mirrors.is_history(marked)
 
 
 def test_a_part_of_the_sources_key_is_no_key():

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from calve.errors import SourceError
+from calve.sources.database import reload
 from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.mysql import source as mysql
 from calve.sources.postgres import source as postgres
@@ -138,6 +139,19 @@ def test_a_table_that_loses_its_key_or_comes_without_one_is_stopped_and_the_appl
     assert "its key has other columns now" in stopped["t"] or "no primary key" in stopped["t"]
     if world.kind != "postgres":
         assert "has the column x in its key, a float, which cannot be a key in Iceberg" in stopped["t2"]
+
+
+def test_a_history_ends_when_its_table_gets_a_key_and_goes_on_in_another_target(world: World, tmp_path: Path) -> None:
+    world.create("keyed", "insert into t values (1, 1, 'x')")
+    follower = Follower(world.settings("keyed", no_key="append"), tmp_path)
+    follower.read()
+    world.run("keyed", "alter table t add primary key (a)", "insert into t values (2, 2, 'y')")
+    follower.read()
+    name = "public.t" if world.kind == "postgres" else "keyed.t"
+    assert "its key has other columns now" in stopped_in(tmp_path)[name]
+    reload.request(tmp_path, 0, [name])
+    follower.read()
+    assert stopped_in(tmp_path) == {name: "its key has other columns now; drop its target table, then reload again"}
 
 
 def test_a_history_and_a_shared_target_do_not_go_together(world: World) -> None:

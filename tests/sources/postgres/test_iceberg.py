@@ -219,6 +219,7 @@ def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable
     )
     once(running)
     _check_notes(running)
+    _check_replay(server, database, running)
     found = rows(running, "shop.t")
     expected = server.run("select row_to_json(t) from t", database=database)
     assert {
@@ -250,6 +251,20 @@ def _check_notes(running: Calve) -> None:
         ("2024-01-01", "a", 1),
         ("2025-01-01", "c", 1),
     ]
+
+
+def _check_replay(server: Postgres, database: str, running: Calve) -> None:
+    """Check that a change that became a dead letter is a row of the history when it is sent again."""
+    more = "on_unlogged_change: ignore\n      no_key: append"
+    given = yaml(server, database, more)
+    server.run("insert into notes values ('infinity', 'd')", database=database)
+    once(running)
+    running.configure(given.replace("auto_create", 'on_type_mismatch: "null"\n        auto_create'))
+    said = running.call("dlq", "replay", "pipelines.yaml", "--state", "calve-state").output
+    once(running)
+    running.configure(given)
+    history = running.shared_spark().table("lakehouse.shop.notes")
+    assert [row["change_type"] for row in history.where("note = 'd'").collect()] == ["INSERT"], said
 
 
 STOPS = {

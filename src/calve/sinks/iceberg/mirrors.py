@@ -15,6 +15,7 @@ from pyiceberg.types import IcebergType, IntegerType, LongType, StringType, Stru
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.commit.mirror_defaults import DEFAULT, without_defaults
+from calve.commit.mirror_schema import noted
 from calve.event.column_names import ColumnNames, type_faults
 from calve.reduce.key import Key
 from calve.sources.source import SourceTable
@@ -25,6 +26,8 @@ __all__ = ["NONE", "Mirrors"]
 
 _KEPT = (IntegerType, LongType, StringType, UUIDType)
 """Types of keys whose different values are different in a table, too; a number's digits may be cut, for example."""
+_HISTORY = {"calve.history": "true"}
+"""The property of tables that get a row for each change: dead letters that are sent again know nothing else of them."""
 TypeOf = Callable[[Sequence[str]], IcebergType | None]
 
 
@@ -60,9 +63,17 @@ class Mirrors:
         """Return the source tables of a table."""
         return self._sources.get(name, [])
 
-    def is_history(self, name: str) -> bool:
-        """Return whether the rows of a mirror are changes of its source tables, which are only appended."""
-        return bool(self.of(name)) and all(source.is_history for source in self.of(name))
+    def is_history(self, table: Table) -> bool:
+        """Return whether the rows of a table are changes of its source tables, which are only appended."""
+        if table.schema.identifier_field_ids:
+            return False
+        histories = [source.is_history for source in self.of(table.identifier)]
+        return all(histories) if histories else _HISTORY.items() <= table.properties.items()
+
+    def marks(self, name: str) -> dict[str, str]:
+        """Return the properties of a new mirror: what it is created from, and whether it is a history."""
+        source = self.of(name)[0]
+        return dict([noted(source)]) | (_HISTORY if source.is_history else {})
 
     def schema(self, name: str) -> Schema | None:
         """Return the schema of a new mirror; None if the table is not a mirror."""
@@ -81,6 +92,8 @@ class Mirrors:
         """Return why the changes of a table's sources cannot be applied by its key; empty if they can."""
         for source in self.of(name):
             keys = read_schema(source.schema_json).identifier_field_names()
+            if source.is_history:
+                return f"{name} has a key, and each change of {source.name} is to be a row of it: drop it, or its key"
             if keys and keys != set(key.names):
                 theirs, own = ", ".join(sorted(keys)), ", ".join(key.names)
                 return (

@@ -220,7 +220,9 @@ class IcebergSink:
             timestamp_formats=tuple(settings.timestamp_formats),
             case_insensitive=settings.case_insensitive,
             changes=settings.changes,
-            histories=frozenset(filter(self._mirrors.is_history, self._mirrors.names())),
+            histories=frozenset(
+                name for name, one in tables.items() if isinstance(one, Table) and self._mirrors.is_history(one)
+            ),
             identifier_columns=tuple(settings.identifier_columns),
             upsert=settings.upsert,
             write_mode=settings.write_mode,

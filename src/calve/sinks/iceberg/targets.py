@@ -322,7 +322,7 @@ class SinkTargets:
             self._warn_once(name, f"the table {name} cannot be created: {fault}; its events are rejected")
             return Absent(Code.AMBIGUOUS_FIELD.value, f"the table {name} cannot be created: {fault}")
         sources = self.mirrors.of(name)
-        table = self._create(name, schema, self.settings.partition_fields, dict([noted(sources[0])]))
+        table = self._create(name, schema, self.settings.partition_fields, self.mirrors.marks(name))
         if {*map(noted, sources)} <= table.properties.items():  # it is as it was asked for, and nothing is to be added
             self._followed[name] = sources
             return table
@@ -391,7 +391,7 @@ class SinkTargets:
 
     def _keyed(self, table: Table | Absent | Draft) -> Table | Absent | Draft:
         """Return a table, or an absent one if its rows must be changed but it has no key, or not that of its source."""
-        if not isinstance(table, Table) or not self.settings.changes or self.mirrors.is_history(table.identifier):
+        if not isinstance(table, Table) or not self.settings.changes or self.mirrors.is_history(table):
             return table
         key = Key(table, self.settings.identifier_columns)
         bad = key.fault or ("" if self.settings.identifier_columns else self.mirrors.key_fault(table.identifier, key))

@@ -41,7 +41,8 @@ def _misfit(before: Table, table: Table) -> str:
         if column.name in old and not can_widen(old[column.name].kind, column.kind):
             return f"the type of {column.name} changed from {old[column.name].kind} to {column.kind}"
     old_key, key = ({column.name for column in one.columns if column.is_key} for one in (before, table))
-    return "its key has other columns now" if old_key and old_key != key else ""
+    is_known = bool(old_key) or before.appends
+    return "its key has other columns now" if is_known and old_key != key else ""
 
 
 def fitting(table: Table, before: Mapping[str, Table]) -> Table:

@@ -128,6 +128,31 @@ def test_a_commit_looks_at_the_locations_again(spark: SparkSession) -> None:
             attempt.look("main")
 
 
+@pytest.mark.spark
+@pytest.mark.parametrize(
+    ("file", "is_taken"),
+    [
+        (f"{STORE}/metadata/1.metadata.json", True),
+        ("s3://other/metadata/1.metadata.json", True),
+        ("file:///home/me/precious", False),
+        ("/home/me/precious", False),
+        (f"{STORE}/metadata/../../x", False),
+    ],
+)
+def test_no_commit_deletes_files_of_this_machine_that_a_table_calls_its_old_metadata(
+    spark: SparkSession, file: str, is_taken: bool
+) -> None:
+    answers = RestCatalog(STORE, old_metadata=(file,))
+    answers.properties = {"write.metadata.delete-after-commit.enabled": "true"}
+    with answers.serve() as server:
+        attempt = Catalog(session.start(), rest(server.address)).begin(TABLE)
+        if is_taken:
+            assert attempt.look("main").uuid
+            return
+        with pytest.raises(UnsupportedError, match=r"commits would delete .*, which its log of metadata lists"):
+            attempt.look("main")
+
+
 @pytest.mark.parametrize(
     ("properties", "is_taken"),
     [

@@ -36,6 +36,7 @@ class RestCatalog:
         credentials: Of the table, by prefix.
         properties: Of the table.
         version: Of its metadata, in the name of the file.
+        old_metadata: The files that its log of metadata lists.
     """
 
     location: str
@@ -45,6 +46,7 @@ class RestCatalog:
     credentials: dict[str, dict[str, str]] = field(default_factory=dict)
     properties: dict[str, str] = field(default_factory=dict)
     version: int = 0
+    old_metadata: tuple[str, ...] = ()
 
     def serve(self) -> Scripted:
         """Return the server; it serves while it is entered."""
@@ -73,7 +75,12 @@ class RestCatalog:
         )
         return {
             "metadata-location": f"{self.location}/metadata/{self.version:05d}.metadata.json",
-            "metadata": json.loads(metadata.model_dump_json()),
+            "metadata": {
+                **json.loads(metadata.model_dump_json()),
+                "metadata-log": [
+                    {"timestamp-ms": at, "metadata-file": file} for at, file in enumerate(self.old_metadata)
+                ],
+            },
             "config": self.config,
             "storage-credentials": [{"prefix": key, "config": value} for key, value in self.credentials.items()],
         }

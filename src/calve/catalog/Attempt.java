@@ -135,7 +135,22 @@ public class Attempt {
     found.put("specs", specs(start));
     found.put("location", start.location());
     found.put("properties", start.properties());
+    found.put("old_metadata", oldMetadata(start));
     return JsonUtil.mapper().writeValueAsString(found);
+  }
+
+  /** The metadata files outside of a table's location that its commits would delete. */
+  private static List oldMetadata(TableMetadata metadata) {
+    List found = new ArrayList();
+    if (metadata.propertyAsBoolean("write.metadata.delete-after-commit.enabled", false)) {
+      for (Iterator each = metadata.previousFiles().iterator(); each.hasNext();) {
+        String file = ((TableMetadata.MetadataLogEntry) each.next()).file();
+        if (!file.startsWith(metadata.location() + "/") || file.contains("/../")) {
+          found.add(file);
+        }
+      }
+    }
+    return found;
   }
 
   public BaseTransaction transaction() {

@@ -89,10 +89,11 @@ class Attempt:
             key: The property of the table to return as the mark.
 
         Raises:
-            UnsupportedError: Its metadata would be written to a place that a table may not choose.
+            UnsupportedError: Its metadata would be written, or deleted, at a place that a table may not choose.
         """
         found = json.loads(called(self._java, "look", branch, key))
         self._trust.check(self._identifier, found.pop("location"), found.pop("properties"))
+        self._trust.check_old_metadata(self._identifier, found.pop("old_metadata"))
         return Look(**{**found, "specs": dict(found["specs"])})
 
     @property

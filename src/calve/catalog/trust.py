@@ -7,7 +7,7 @@ server sends (`RestGuard.java`), before Iceberg merges it over the properties of
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -156,6 +156,20 @@ class Trust:
             if place and not self._allows(place):
                 hint = "If its tables are to be there, set `warehouse` in `catalog:` to a folder or store above it"
                 message = f"Table {table}: its {name} {place} is outside of the stores of the catalog {self._name}"
+                raise UnsupportedError(message, step="catalog", target=table, hint=hint)
+
+    def check_old_metadata(self, table: str, files: Iterable[str]) -> None:
+        """Check the files that a commit may delete because the table's log of metadata lists them.
+
+        Raises:
+            UnsupportedError: One is on this machine, outside of the catalog's warehouse, or in an unknown store.
+        """
+        if self._is_local:
+            return
+        for file in files:
+            if "/../" in file or not self._allows(file):
+                hint = "Find out who wrote it; then remove the property `write.metadata.delete-after-commit.enabled`"
+                message = f"Table {table}: commits would delete {file}, which its log of metadata lists"
                 raise UnsupportedError(message, step="catalog", target=table, hint=hint)
 
     def _allows(self, place: str) -> bool:

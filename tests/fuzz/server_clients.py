@@ -31,25 +31,25 @@ from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.s3 import queue
 from calve.sources.s3.settings import Aws, Sqs
 
-SECOND = timedelta(seconds=1)
-LOGIN = {"host": "127.0.0.1", "username": "u", "password": "secret word", "connect_timeout": SECOND}
+SHORT = timedelta(seconds=0.5)
+LOGIN = {"host": "127.0.0.1", "username": "u", "password": "secret word", "connect_timeout": SHORT}
 
 
 def ask_registry(port: int) -> None:
-    registry = Registry(SchemaSettings(registry_url=f"http://127.0.0.1:{port}", timeout=SECOND))
+    registry = Registry(SchemaSettings(registry_url=f"http://127.0.0.1:{port}", timeout=SHORT))
     registry.schema(1)
     registry.earlier(1)
 
 
 def ask_opensearch(port: int) -> None:
-    client = Client(Access((f"http://127.0.0.1:{port}",), connect_seconds=1, socket_seconds=1))
+    client = Client(Access((f"http://127.0.0.1:{port}",), connect_seconds=0.5, socket_seconds=0.5))
     template.reach(client)
     lines = pa.array(['{"index":{"_id":"1"}}\n{"a":1}\n'] * 3, pa.large_string())
     Bulk(client, 1 << 20, max_retries=1, pause=lambda seconds: None).send("i", lines)
 
 
 def ask_sqs(port: int) -> None:
-    queue._ANSWER_SECONDS = 1.0
+    queue._ANSWER_SECONDS = 0.5
     aws = Aws(region="eu-central-1", access_key_id="a", secret_access_key="s")
     queue.Queue(Sqs(queue_url=f"http://127.0.0.1:{port}/1/q"), aws).receive(0, 30)
 
@@ -65,7 +65,7 @@ def ask_mysql(port: int) -> None:
 
 
 def ask_kafka(port: int) -> None:
-    cluster.ANSWER_SECONDS = cluster.BROKERS_SECONDS = 1.0
+    cluster.ANSWER_SECONDS = cluster.BROKERS_SECONDS = 0.5
     settings = KafkaSettings(bootstrap_servers=f"127.0.0.1:{port}", topics=[TopicSettings(name="t")])
     cluster.Cluster(settings).look()
 

@@ -13,7 +13,7 @@ from calve.changes.diff import Selection, changes
 from calve.changes.identity import Identity, identity_of
 from calve.changes.plan import ADDED, ALL, Plan, Planner, reading
 from calve.changes.record import lines
-from calve.changes.snapshot import History, Snapshot, Step, steps
+from calve.changes.snapshot import History, Step, steps
 from calve.errors import PositionLostError
 from calve.sql import spark_name
 
@@ -98,20 +98,11 @@ class TableChanges:
         """Return the changes of a plan, as `diff.changes` does."""
         return changes(plan, self.identity, self._selection)
 
-    @contextmanager
-    def rows_at(self, snapshot: Snapshot, most_rows: int) -> Iterator[DataFrame | None]:
-        """Return the selected rows of a whole snapshot; None if its files have more rows than `most_rows`.
-
-        Raises:
-            PositionLostError: The snapshot, or files of it no longer exist.
-        """
-        with self.plan(Step(snapshot, is_full=True)) as plan:
-            if plan.rows[ADDED] > most_rows:
-                yield None
-                return
-            frame = plan.read(ADDED)
-            names = [f.col(spark_name(name)) for name in self._selection.names(frame)]
-            yield self._selection.of(frame).select(*names)
+    def rows_of(self, plan: Plan) -> DataFrame:
+        """Return the selected rows of a plan of a whole snapshot that has files."""
+        frame = plan.read(ADDED)
+        names = [f.col(spark_name(name)) for name in self._selection.names(frame)]
+        return self._selection.of(frame).select(*names)
 
     @contextmanager
     def of(self, step: Step) -> Iterator[DataFrame | None]:

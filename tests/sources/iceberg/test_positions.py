@@ -309,7 +309,12 @@ def test_the_delete_of_a_row_whose_key_another_row_has_is_an_update_to_that_row(
     assert [change for change in found if change[1] == 2] == [("DELETE", 2, "a")]
     assert "2 keys of deleted rows" in caplog.text
     caplog.clear()
-    monkeypatch.setattr(followed, "MOST_ROWS", 1)
+    world.sql("DELETE FROM T WHERE id = 2 OR id IS NULL")
+    assert world.read() == [("DELETE", None, "y")]
+    monkeypatch.setattr(followed, "MOST_ROWS", 0)
     world.sql("DELETE FROM T WHERE id = 1 AND v = 'out'")
     assert world.read() == [("DELETE", 1, "out")]
     assert "it is not checked whether other rows have the key" in caplog.text
+    monkeypatch.undo()
+    world.sql("DELETE FROM T")
+    assert world.read() == [("DELETE", 1, "a")]

@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from calve.changes.diff import Selection
-from calve.changes.plan import ALL, DELETED, REMOVED, Plan, Planner, reading
+from calve.changes.plan import ADDED, ALL, DELETED, REMOVED, Plan, Planner, reading
 from calve.changes.record import events
 from calve.changes.snapshot import History, Step, difference, joined, steps
 from calve.changes.table_changes import TableChanges
@@ -213,17 +213,18 @@ class Followed:
         if not identity.columns or self._is_unchecked or not any(plan.files[name] for name in (REMOVED, DELETED)):
             yield changes
             return
-        with self._changes.rows_at(step.snapshot, MOST_ROWS) as rows:
-            if rows is None:
+        with self._changes.plan(Step(step.snapshot, is_full=True)) as whole:
+            if whole.rows[ADDED] > MOST_ROWS:
                 self._is_unchecked = True
                 self._log.warning(
                     f"{self.name} has more than {MOST_ROWS:,} rows, so it is not checked whether other rows have the "
                     "key of a deleted one; if keys are not unique, documents and rows of mirrors can be missing",
                     table=self.name,
                 )
+            if self._is_unchecked or not whole.files[ADDED]:
                 yield changes
                 return
-            with keeping_twins(changes, identity, rows) as (found, count):
+            with keeping_twins(changes, identity, self._changes.rows_of(whole)) as (found, count):
                 if count:
                     self._log.warning(
                         f"{many(count, 'key')} of deleted rows of {self.name} other rows have, too: keys are not "

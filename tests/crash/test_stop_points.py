@@ -90,7 +90,4 @@ def _check_again(calve, files):
     nameless, broken = files * EVENTS // NAMELESS, 2 * files
     assert f"{nameless} now in tables, {broken} rejected again" in done.stdout, done.stdout + done.stderr
     assert Counter(calve.rows("shop.points")["id"].to_pylist()) == Counter(range(files * EVENTS))
-    assert (
-        f"{nameless + 2 * broken} dead letters, {nameless + broken} of them replayed"
-        in calve.call("dlq", "list").stdout
-    )
+    assert f"{broken} dead letters, {nameless + broken} more replayed" in calve.call("dlq", "list").stdout

@@ -215,6 +215,10 @@ def test_credentials_without_tls_are_a_warning_unless_they_stay_on_this_machine(
         "p.sink[1].iceberg.catalog",
     ]
     assert all("without TLS" in warning for warning in warnings)
+    own = "client_properties: {{sasl.mechanisms: PLAIN, sasl.username: u, sasl.password: s}}"
+    raw = CLEAR.replace("authentication: {{sasl: {{plaintext: {{username: u, password: s}}}}}}", own)
+    found = [str(warning) for warning in parse_text(raw.format(host="h.example"), PLUGINS).warnings]
+    assert any("p.source.kafka.client_properties: sends the password without TLS" in warning for warning in found)
     for host in ("localhost", "127.0.0.1"):
         assert not parse_text(CLEAR.format(host=host), PLUGINS).warnings
     encrypted = CLEAR.replace("http:", "https:").replace(

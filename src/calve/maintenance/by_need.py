@@ -138,7 +138,8 @@ class Rounds:
         return Round(done, seconds, found is None, one_task and not (need.manifests or need.deletes), collects)
 
     def _steps(self, need: Need) -> Iterator[str]:
-        self._check_files(need)
+        if need:
+            self._check_files(need)
         if found := need.compaction:
             where = self._looks.where(need.look.table, found.partitions)
             rewritten = join(self._bench, found.options, where) or rewrite(self._bench, found.options, where)
@@ -164,7 +165,8 @@ class Rounds:
         """Check the files that would be read or deleted."""
         with maintaining("look at the files", self._bench):
             table = self._bench.load()
-            if head := table.snapshot(self._bench.target.branch):
+            head = table.snapshot(self._bench.target.branch)
+            if head is not None and (need.compaction or need.deletes):
                 self._bench.refuse_files(table, [head], deletes=False)
             if need.expiry.is_due:
                 found = [table.snapshot(number) for number in need.expiry.ids]

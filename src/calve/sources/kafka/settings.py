@@ -184,13 +184,14 @@ class KafkaSettings:
 
     def doubts(self) -> Iterator[tuple[str, str]]:
         """Warn of a password that others can read."""
-        sasl = self.authentication.sasl if self.authentication else None
+        client = self.client()
         names = [server.strip().rpartition(":")[0].strip("[]") for server in self.servers.split(",")]
-        if not sasl or not sasl.plaintext or all(map(is_loopback, names)):
+        is_plain = "PLAIN" in (client.get("sasl.mechanism"), client.get("sasl.mechanisms"))
+        if not (is_plain and client.get("sasl.password")) or all(map(is_loopback, names)):
             return
-        if "SSL" not in self.client().get("security.protocol", "").removeprefix("SASL_"):
-            message = "sends the password without TLS, so anybody on the way can read it; set `encryption`"
-            yield "authentication.sasl.plaintext", message
+        if "SSL" not in client.get("security.protocol", "").upper().removeprefix("SASL_"):
+            key = "client_properties" if "sasl.password" in self.client_properties else "authentication.sasl.plaintext"
+            yield key, "sends the password without TLS, so anybody on the way can read it; set `encryption`"
         elif self.encryption and self.encryption.insecure:
             yield "encryption.insecure", "sends the password to brokers whose certificate is not verified"
 

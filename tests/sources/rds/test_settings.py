@@ -40,7 +40,7 @@ def parsed(folder: Path, engine: str, more: str = "") -> PipelineSettings:
 def test_an_engine_of_mysql_becomes_its_source_with_the_tables_of_the_database(
     tmp_path: Path, engine: str, port: int
 ) -> None:
-    more = f"tables: {{include: [orders, 'o_*'], exclude: [o_old]}}\n      port: {port}"
+    more = f"tables: {{include: [orders, 'o_*'], exclude: [o_old]}}\n      port: {port}\n      no_key: append"
     source = parsed(tmp_path, engine, more).source
     assert source.name == "mysql"
     settings = source.value
@@ -53,6 +53,7 @@ def test_an_engine_of_mysql_becomes_its_source_with_the_tables_of_the_database(
     assert settings.selected.include == ["shop.orders", "shop.o_*"]
     assert settings.selected.exclude == ["shop.o_old"]
     assert settings.tls_mode == "verify-full"
+    assert settings.no_key == "append"
 
 
 def test_an_engine_of_postgresql_becomes_its_source_with_names_of_schemas(tmp_path: Path) -> None:

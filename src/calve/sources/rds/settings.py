@@ -69,6 +69,9 @@ class RdsSettings:
     transactional: bool = option(
         False, "As of `postgres` and `mysql`: never divide a transaction over several commits."
     )
+    no_key: Literal["fail", "append"] = option(
+        "fail", "As of `postgres` and `mysql`: what becomes of tables without a key."
+    )
     stream: bool = option(True, "Changes are always read; `false` is refused.")
     joins: dict[str, Any] | None = option(None, "Refused: join tables where they are read.")
     db_identifier: str | None = option(None, f"{_UNUSED}: set `host`.")
@@ -112,6 +115,7 @@ class RdsSettings:
             "ssl_root_certificate_file": self.tls.ssl_root_certificate_file,
             "ssl_mode": self._ssl_mode,
             "transactional": self.transactional,
+            "no_key": self.no_key,
         }
         if self.port is not None:
             shared["port"] = self.port

@@ -1,10 +1,12 @@
 import java.lang.ref.SoftReference;
 import java.util.ArrayList;
 import java.util.Collections;
+import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.concurrent.ExecutorService;
 import java.util.function.Function;
 import org.apache.iceberg.AppendFiles;
@@ -13,6 +15,7 @@ import org.apache.iceberg.ContentFile;
 import org.apache.iceberg.ContentFileParser;
 import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.FileContent;
 import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.PartitionSpec;
@@ -212,6 +215,31 @@ public class Attempt {
     finish(update, branch, summary);
   }
 
+  /**
+   * Add a snapshot with these data files, and with delete files of positions that were written for this attempt. Those in
+   * `removed` are in them.
+   */
+  public void change(String branch, String files, List added, List removed, String summary) throws Exception {
+    RowDelta update = transaction.newRowDelta();
+    Snapshot parent = SnapshotUtil.latestSnapshot(transaction.currentMetadata(), branch);
+    if (parent != null) {
+      update.validateFromSnapshot(parent.snapshotId()); // else each older vector counts as another writer's
+    }
+    Map specs = transaction.table().specs();
+    JsonNode all = JsonUtil.mapper().readTree(files);
+    for (Iterator nodes = all.elements(); nodes.hasNext();) {
+      update.addRows((DataFile) read((JsonNode) nodes.next(), specs));
+    }
+    for (Iterator each = added.iterator(); each.hasNext();) {
+      update.addDeletes((DeleteFile) each.next());
+    }
+    for (Iterator each = removed.iterator(); each.hasNext();) {
+      update.removeDeletes((DeleteFile) each.next());
+    }
+    stayIfFew(update, all.size() + added.size());
+    finish(update, branch, summary);
+  }
+
   /** Add a snapshot without any row to the transaction. */
   public void clear(String branch, String summary) throws Exception {
     finish(transaction.newDelete().deleteFromRowFilter(Expressions.alwaysTrue()), branch, summary);
@@ -290,6 +318,11 @@ public class Attempt {
     found.put("replaced", Long.valueOf(replaced));
   }
 
+  /** Remove the files of an attempt that does not end in a swap. */
+  public void discard() {
+    removeMade(transaction.currentMetadata());
+  }
+
   private void removeMade(TableMetadata made) {
     for (Iterator each = made.snapshots().iterator(); each.hasNext();) {
       Snapshot snapshot = (Snapshot) each.next();
@@ -308,9 +341,13 @@ public class Attempt {
    * stay, for the next attempt.
    */
   private static void removeMade(Snapshot snapshot, FileIO io) {
+    Set locations = new HashSet();
     if (snapshot.summary().get("spark.app.id") != null) { // a MERGE of ours, which wrote its files for this attempt
-      removeFiles(snapshot.addedDataFiles(io), io);
-      removeFiles(snapshot.addedDeleteFiles(io), io);
+      addLocations(snapshot.addedDataFiles(io), locations);
+    }
+    addLocations(positions(snapshot.addedDeleteFiles(io)), locations); // never staged; one Puffin file has many vectors
+    for (Iterator each = locations.iterator(); each.hasNext();) {
+      io.deleteFile((String) each.next());
     }
     for (Iterator each = snapshot.allManifests(io).iterator(); each.hasNext();) {
       ManifestFile manifest = (ManifestFile) each.next();
@@ -321,9 +358,20 @@ public class Attempt {
     io.deleteFile(snapshot.manifestListLocation());
   }
 
-  private static void removeFiles(Iterable files, FileIO io) {
+  private static List positions(Iterable files) {
+    List found = new ArrayList();
     for (Iterator each = files.iterator(); each.hasNext();) {
-      io.deleteFile(((ContentFile) each.next()).location());
+      DeleteFile file = (DeleteFile) each.next();
+      if (file.content() == FileContent.POSITION_DELETES) {
+        found.add(file);
+      }
+    }
+    return found;
+  }
+
+  private static void addLocations(Iterable files, Set locations) {
+    for (Iterator each = files.iterator(); each.hasNext();) {
+      locations.add(((ContentFile) each.next()).location());
     }
   }
 

@@ -96,6 +96,14 @@ class Attempt:
         self._trust.check_old_metadata(self._identifier, found.pop("old_metadata"))
         return Look(**{**found, "specs": dict(found["specs"])})
 
+    def load(self) -> Table:
+        """Return the inspected table.
+
+        Raises:
+            UnsupportedError: Its files would be at a place that a table may not choose.
+        """
+        return table_of(self._identifier, json.loads(called(self._java, "describe", self.table)), self._trust)
+
     @property
     def start(self) -> Any:
         """The Java `TableMetadata` that was inspected."""
@@ -120,9 +128,28 @@ class Attempt:
         """Add a snapshot with these data files and delete files; otherwise as `append`."""
         called(self._java, "change", branch, msgspec.json.encode(files).decode(), json.dumps(summary))
 
+    def delete(
+        self, branch: str, files: Sequence[ContentFile], added: Any, removed: Any, summary: Mapping[str, str]
+    ) -> None:
+        """Add a snapshot with data files, and deletes by position that were written for this attempt.
+
+        Args:
+            branch: The branch that gets it.
+            files: Data files.
+            added: A Java list of delete files; a refused attempt removes them.
+            removed: A Java list of delete files that these replace.
+            summary: Added to the summary that Iceberg writes.
+        """
+        texts = msgspec.json.encode(files).decode(), json.dumps(summary)
+        called(self._java, "change", branch, texts[0], added, removed, texts[1])
+
     def clear(self, branch: str, summary: Mapping[str, str]) -> None:
         """Add a snapshot without any row to the transaction."""
         called(self._java, "clear", branch, json.dumps(summary))
+
+    def discard(self) -> None:
+        """Remove the files of an attempt that does not end in a swap; staged files stay."""
+        called(self._java, "discard")
 
     def swap(self, branch: str, mark: tuple[str, str] | None = None) -> Swapped:
         """Replace the inspected metadata by the transaction's; a refused attempt leaves nothing behind.

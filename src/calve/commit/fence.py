@@ -16,10 +16,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
@@ -27,27 +26,19 @@ from calve.catalog.attempt import Attempt, Look, Swapped
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import retried
 from calve.commit.mark import CommitTarget, Mark
-from calve.commit.merge import merge_changes
 from calve.commit.specs import make_global, need_unpartitioned_spec
+from calve.commit.stage import Lose, Report, refuse, stage
 from calve.commit.swap import swap
-from calve.engine.jvm import java_errors, unforeseen_errors
-from calve.errors import CommitConflictError, CommitError, InvariantError
+from calve.engine.jvm import java_errors
+from calve.errors import CommitConflictError, CommitError
 from calve.observe.report import TableFiles
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE
-from calve.stop_point import meet
 from calve.table.loaded import Table
 
 __all__ = ["Lose", "Outcome", "append", "clear", "forestall", "inspect", "rehearse"]
 
-Lose = Callable[[int, Sequence[bytes]], None]
-"""Keeps the dead letters of a batch, as lines of JSON; they replace those of an earlier call for this batch."""
-
 _STEP = "commit"
-_LONG_SECONDS = 5.0
-"""After so long an attempt takes no more batches to merge: the longer, the likelier another writer is faster."""
-_REJECTED = "calve.rejected"
-_WHO = ("calve.pipeline", "calve.state")
 
 
 @dataclass(frozen=True)
@@ -84,15 +75,6 @@ class Outcome:
         return not self.batches
 
 
-class _Report(NamedTuple):
-    """The snapshot summary, the callback for rejected events, and how many each batch has lost to it."""
-
-    summary: dict[str, str]
-    lose: Lose
-    lost: dict[int, int]
-    is_rehearsal: bool = False
-
-
 def append(
     catalog: Catalog,
     target: CommitTarget,
@@ -123,7 +105,7 @@ def append(
         CommitUnknownError: The catalog's answer is lost; repeat the call.
         SinkUnavailableError: The catalog does not answer.
     """
-    report, most = _Report(dict(summary or {}), lose or _refuse, {}), len(files)
+    report, most = Report(dict(summary or {}), lose or refuse, {}), len(files)
 
     def attempt() -> Outcome:
         nonlocal most
@@ -146,7 +128,7 @@ def rehearse(catalog: Catalog, target: CommitTarget, mark: Mark, files: Mapping[
         UnprocessableError: The files cannot become a snapshot.
         CalveError: As `append`.
     """
-    retried(lambda: _attempt(catalog, target, mark, files, _Report({}, lambda *_: None, {}, is_rehearsal=True)))
+    retried(lambda: _attempt(catalog, target, mark, files, Report({}, lambda *_: None, {}, is_rehearsal=True)))
 
 
 def forestall(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
@@ -212,7 +194,7 @@ def _attempt(
     target: CommitTarget,
     mark: Mark,
     files: Mapping[int, Sequence[ContentFile]],
-    report: _Report,
+    report: Report,
     most: int | None = None,
 ) -> Outcome:
     begun = catalog.begin(target.identifier)
@@ -231,15 +213,12 @@ def _attempt(
         began = found.is_empty and not found.has_branch
         needless = _needless_deletes(files) if began and not merges else set()
         files = {batch: [file for file in files[batch] if file.file_path not in needless] for batch in batches}
-        added = {file.file_path: file for batch in batches for file in files[batch]}
         whole = report.summary if batches == waiting else {}
-        if all(file.is_data for file in added.values()):
-            _stage(catalog, begun, target, list(added.values()), whole | mark.summary(batches[-1]))
-        else:
-            report = report._replace(summary=whole | mark.summary(batches[-1]))
-            batches = _stage_each(catalog, begun, target, files, report, merges)
-            added = {file.file_path: file for batch in batches for file in files[batch]}
+        report = report._replace(summary=whole | mark.summary(batches[-1]))
+        batches = stage(catalog, begun, target, files, report)
+        added = {file.file_path: file for batch in batches for file in files[batch]}
         if report.is_rehearsal:
+            begun.discard()
             return Outcome()
         swapped = swap(begun, target.branch, (mark.key(target.branch), mark.text(batches[-1])))
         _remove_files(begun, _deletes(added.values()) if merges else needless)
@@ -275,32 +254,6 @@ def _held(swapped: Swapped) -> TableFiles:
     )
 
 
-def _stage_each(
-    catalog: Catalog,
-    begun: Attempt,
-    target: CommitTarget,
-    files: Mapping[int, Sequence[ContentFile]],
-    report: _Report,
-    merges: bool,
-) -> tuple[int, ...]:
-    """Add batches one by one: an equality delete applies only to rows of earlier snapshots.
-
-    Returns:
-        The batches that were added: all, unless they are merged and this takes long.
-    """
-    last, ends, added = max(files), time.monotonic() + _LONG_SECONDS, []
-    for batch, batch_files in files.items():
-        summary = {key: value for key, value in report.summary.items() if batch == last or key in _WHO}
-        before = sum(lost for earlier, lost in report.lost.items() if earlier < batch)
-        letters = _stage(catalog, begun, target, batch_files, summary | {"calve.batch": str(batch)}, before)
-        report.lose(batch, letters)
-        report.lost[batch] = len(letters)
-        added.append(batch)
-        if merges and time.monotonic() > ends and not report.is_rehearsal:
-            break
-    return tuple(added)
-
-
 def _check_same_table(target: CommitTarget, uuid: str) -> None:
     if target.uuid and uuid != target.uuid:
         raise CommitError(
@@ -322,41 +275,6 @@ def _check_branch(target: CommitTarget, is_tag: bool) -> None:
         )
 
 
-def _stage(
-    catalog: Catalog,
-    begun: Attempt,
-    target: CommitTarget,
-    files: Sequence[ContentFile],
-    summary: Mapping[str, str],
-    lost_before: int = 0,
-) -> list[bytes]:
-    """Add the files of one batch to an attempt: deletes first, because they apply to earlier rows.
-
-    `calve.rejected` grows by the dead letters of this batch, and of earlier batches of the same commit (`lost_before`).
-
-    Returns:
-        The dead letters of events that turned out not to be rows.
-
-    Raises:
-        UnprocessableError: The files cannot become a snapshot; their events may be the reason.
-    """
-    lost: list[bytes] = []
-    deletes = [file for file in files if not file.is_data]
-    with unforeseen_errors(_STEP, target.identifier):
-        meet("commit.stage", lambda: [file.file_path for file in files])
-        if deletes and target.write_mode != EQUALITY_DELETE:
-            catalog.spark.describe(summary.get(_WHO[0], "calve"), f"merge into {target.identifier}")
-            lost = merge_changes(catalog, begun.transaction, target.branch, target.write_mode, deletes)
-            files, deletes = [file for file in files if file.is_data], []
-        counted = {
-            key: str(int(value) + lost_before + len(lost)) if key == _REJECTED else value
-            for key, value in summary.items()
-        }
-        stage = begun.change if deletes else begun.append
-        stage(target.branch, files, counted)
-    return lost
-
-
 def _deletes(files: Iterable[ContentFile]) -> list[str]:
     """Return the paths of the delete files."""
     return [file.file_path for file in files if not file.is_data]
@@ -375,19 +293,6 @@ def _needless_deletes(files: Mapping[int, Sequence[ContentFile]]) -> set[str]:
         if len(deletes) < len(batch):
             break
     return found
-
-
-def _refuse(batch: int, letters: Sequence[bytes]) -> None:
-    """Refuse dead letters.
-
-    Raises:
-        InvariantError: There are some.
-    """
-    if letters:
-        raise InvariantError(
-            f"{len(letters)} events of batch {batch} are not rows, and there is no dead-letter file for them",
-            step=_STEP,
-        )
 
 
 def _remove_files(begun: Attempt, paths: Collection[str]) -> None:

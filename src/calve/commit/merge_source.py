@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +23,7 @@ from calve.event import duck
 from calve.reduce.absent import lacks
 from calve.reduce.key import ABSENT, EVENTS
 
-__all__ = ["Staged", "staged"]
+__all__ = ["Staged", "staged", "staged_file"]
 
 _FIELD_ID = b"PARQUET:field_id"
 
@@ -158,15 +159,16 @@ def _freshened(found: Staged, keys: list[str]) -> Staged:
     return replace(found, deletes=found.deletes.take(pa.array(left)), fresh=both.column("one").to_numpy())
 
 
-def _read(path: str, io_properties: dict[str, str]) -> pa.Table:
-    """Read a file.
+@contextlib.contextmanager
+def staged_file(path: str, io_properties: dict[str, str]) -> Iterator[pq.ParquetFile]:
+    """Open a staged file.
 
     Raises:
         SinkUnavailableError: It cannot be read at the moment.
     """
     try:
-        with load_file_io(io_properties, path).new_input(path).open() as stream:
-            return pq.read_table(stream)
+        with load_file_io(io_properties, path).new_input(path).open() as stream, pq.ParquetFile(stream) as file:
+            yield file
     except OSError as error:
         raise SinkUnavailableError(
             f"The staged keys {path} cannot be read: {error}",
@@ -174,6 +176,11 @@ def _read(path: str, io_properties: dict[str, str]) -> pa.Table:
             target=path,
             hint="Calve tries again; check that the table's storage is reachable",
         ) from error
+
+
+def _read(path: str, io_properties: dict[str, str]) -> pa.Table:
+    with staged_file(path, io_properties) as file:
+        return file.read()
 
 
 def _names(schema: Any, rows: pa.Table) -> list[tuple[int, str]]:

@@ -1,0 +1,330 @@
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ExecutorService;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import org.apache.iceberg.BaseTable;
+import org.apache.iceberg.BaseTransaction;
+import org.apache.iceberg.ContentFile;
+import org.apache.iceberg.ContentFileParser;
+import org.apache.iceberg.DataFile;
+import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.FileContent;
+import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.PartitionSpec;
+import org.apache.iceberg.Schema;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableScan;
+import org.apache.iceberg.data.BaseDeleteLoader;
+import org.apache.iceberg.data.GenericFileWriterFactory;
+import org.apache.iceberg.deletes.BaseDVFileWriter;
+import org.apache.iceberg.deletes.DeleteGranularity;
+import org.apache.iceberg.deletes.PositionDelete;
+import org.apache.iceberg.deletes.PositionDeleteIndex;
+import org.apache.iceberg.encryption.EncryptingFileIO;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.io.DeleteWriteResult;
+import org.apache.iceberg.io.FanoutPositionOnlyDeleteWriter;
+import org.apache.iceberg.io.OutputFileFactory;
+import org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ArrayNode;
+import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.DoubleNode;
+import org.apache.iceberg.util.JsonUtil;
+import org.apache.iceberg.util.SnapshotUtil;
+import org.apache.iceberg.util.StructLikeWrapper;
+
+/**
+ * Deletes rows by position within a transaction: lists the data files of a branch that may have rows of some keys, and
+ * writes deletion vectors (format version 3) or position deletes (version 2). It searches nothing and commits nothing.
+ */
+public class Positions {
+  private static final ExecutorService THIS_THREAD = MoreExecutors.newDirectExecutorService();
+  private static final int VECTORS = 3;
+
+  private BaseTable table;
+  private int version;
+  private Snapshot head;
+  private Loader loader;
+  private Map tasks;
+  private Set equalityDeletes;
+  private List added;
+  private List removed;
+
+  /**
+   * The data files of a branch that may have rows of these equality deletes by their partitions, as JSON: of each its
+   * path, its rows, and the lower and the upper bounds of the columns `ids` as hex, or null. JSON's null: one of them is
+   * encrypted, or not Parquet.
+   */
+  public String plan(BaseTransaction transaction, String branch, String ids, String deletes) throws Exception {
+    table = new BaseTable(((HasTableOperations) transaction.table()).operations(), transaction.table().name());
+    version = table.operations().current().formatVersion();
+    head = SnapshotUtil.latestSnapshot(transaction.currentMetadata(), branch);
+    loader = new Loader(new Opener(EncryptingFileIO.combine(table.io(), table.encryption())));
+    tasks = new HashMap();
+    List files = new ArrayList();
+    if (head != null) {
+      Set partitions = partitions(deletes);
+      List columns = numbers(ids);
+      CloseableIterable planned = scan(columns).planFiles();
+      try {
+        for (Iterator each = planned.iterator(); each.hasNext();) {
+          FileScanTask task = (FileScanTask) each.next();
+          DataFile file = (DataFile) task.file();
+          if (partitions == null || partitions.contains(partition(file))) {
+            if (file.format() != FileFormat.PARQUET || file.keyMetadata() != null) {
+              return "null";
+            }
+            tasks.put(file.location(), task);
+            files.add(described(file, columns));
+          }
+        }
+      } finally {
+        planned.close();
+      }
+    }
+    return JsonUtil.mapper().writeValueAsString(files);
+  }
+
+  /** A scan of the branch that keeps the bounds of some columns. */
+  private TableScan scan(List columns) {
+    Schema schema = SnapshotUtil.schemaFor(table, head.snapshotId());
+    List names = new ArrayList();
+    for (Iterator each = columns.iterator(); each.hasNext();) {
+      String name = schema.findColumnName(((Integer) each.next()).intValue());
+      if (name != null) {
+        names.add(name);
+      }
+    }
+    TableScan scan = (TableScan) table.newScan().useSnapshot(head.snapshotId()).planWith(THIS_THREAD);
+    return (TableScan) scan.includeColumnStats(names);
+  }
+
+  /** The partitions of equality deletes; null: one applies to all partitions, or to those of other specs. */
+  private Set partitions(String deletes) throws Exception {
+    Set found = new HashSet();
+    for (Iterator nodes = JsonUtil.mapper().readTree(deletes).elements(); nodes.hasNext();) {
+      ContentFile file = read((JsonNode) nodes.next());
+      if (table.specs().size() > 1 || spec(file).isUnpartitioned()) {
+        return null;
+      }
+      found.add(partition(file));
+    }
+    return found;
+  }
+
+  private Object partition(ContentFile file) {
+    return StructLikeWrapper.forType(spec(file).partitionType()).set(file.partition());
+  }
+
+  private PartitionSpec spec(ContentFile file) {
+    return (PartitionSpec) table.specs().get(Integer.valueOf(file.specId()));
+  }
+
+  private static List described(DataFile file, List columns) {
+    List lower = new ArrayList();
+    List upper = new ArrayList();
+    for (Iterator each = columns.iterator(); each.hasNext();) {
+      Object column = each.next();
+      lower.add(hex(file.lowerBounds(), column));
+      upper.add(hex(file.upperBounds(), column));
+    }
+    List found = new ArrayList();
+    found.add(file.location());
+    found.add(Long.valueOf(file.recordCount()));
+    found.add(lower);
+    found.add(upper);
+    return found;
+  }
+
+  private static String hex(Map bounds, Object column) {
+    ByteBuffer bound = bounds == null ? null : (ByteBuffer) bounds.get(column);
+    if (bound == null) {
+      return null;
+    }
+    StringBuilder text = new StringBuilder();
+    for (int at = bound.position(); at < bound.limit(); at++) {
+      text.append(Character.forDigit((bound.get(at) >> 4) & 15, 16)).append(Character.forDigit(bound.get(at) & 15, 16));
+    }
+    return text.toString();
+  }
+
+  private static List numbers(String text) throws Exception {
+    List found = new ArrayList();
+    for (Iterator nodes = JsonUtil.mapper().readTree(text).elements(); nodes.hasNext();) {
+      found.add(Integer.valueOf(((JsonNode) nodes.next()).intValue()));
+    }
+    return found;
+  }
+
+  /**
+   * Write the deletes of rows, of planned files and of staged ones; return how many rows they hide that were not hidden
+   * before. `paths` and `staged` are JSON; `counts` has 8 bytes for the number of positions of each path, and
+   * `positions` 8 bytes for each position, one path's after another's.
+   */
+  public long write(String staged, String paths, byte[] counts, byte[] positions) throws Exception {
+    Map files = new HashMap();
+    for (Iterator nodes = JsonUtil.mapper().readTree(staged).elements(); nodes.hasNext();) {
+      ContentFile file = read((JsonNode) nodes.next());
+      files.put(file.location(), file);
+    }
+    Writer writer = version >= VECTORS ? (Writer) new Vectors(table) : (Writer) new PositionDeletes(table);
+    ByteBuffer many = ByteBuffer.wrap(counts).order(ByteOrder.LITTLE_ENDIAN);
+    ByteBuffer each = ByteBuffer.wrap(positions).order(ByteOrder.LITTLE_ENDIAN);
+    long written = 0;
+    for (Iterator nodes = JsonUtil.mapper().readTree(paths).elements(); nodes.hasNext();) {
+      String path = ((JsonNode) nodes.next()).textValue();
+      FileScanTask task = (FileScanTask) tasks.get(path);
+      ContentFile file = task == null ? (ContentFile) files.get(path) : (ContentFile) task.file();
+      PositionDeleteIndex before = task == null ? null : before(task, path);
+      for (long left = many.getLong(); left > 0; left--) {
+        long position = each.getLong();
+        if (before == null || !before.isDeleted(position)) {
+          writer.delete(file, spec(file), position, before);
+          written++;
+        }
+      }
+    }
+    DeleteWriteResult result = writer.close();
+    added = result.deleteFiles();
+    removed = result.rewrittenDeleteFiles();
+    return written;
+  }
+
+  /** The rows of a file that deletes by position hide; null without such deletes. */
+  private PositionDeleteIndex before(FileScanTask task, String path) {
+    List deletes = new ArrayList();
+    for (Iterator each = task.deletes().iterator(); each.hasNext();) {
+      DeleteFile file = (DeleteFile) each.next();
+      if (file.content() == FileContent.POSITION_DELETES) {
+        deletes.add(file);
+      }
+    }
+    return deletes.isEmpty() ? null : loader.loadPositionDeletes(deletes, path);
+  }
+
+  /** The delete files that `write` has written. */
+  public List added() {
+    return added;
+  }
+
+  /** The delete files that those of `write` replace. */
+  public List removed() {
+    return removed;
+  }
+
+  private ContentFile read(JsonNode file) {
+    ArrayNode partition = (ArrayNode) file.get("partition");
+    for (int i = 0; i < partition.size(); i++) {
+      JsonNode value = (JsonNode) partition.get(i);
+      if (value.isArray()) {
+        partition.set(i, new DoubleNode(Double.parseDouble(((JsonNode) value.get(0)).textValue())));
+      }
+    }
+    return ContentFileParser.fromJson(file, table.specs());
+  }
+
+  private interface Writer {
+    void delete(ContentFile file, PartitionSpec spec, long position, PositionDeleteIndex before) throws Exception;
+
+    DeleteWriteResult close() throws Exception;
+  }
+
+  /** One vector for each data file, with the positions that the file's older deletes had. */
+  private static class Vectors implements Writer {
+    private final Known known = new Known();
+    private final BaseDVFileWriter writer;
+
+    Vectors(BaseTable table) {
+      writer = new BaseDVFileWriter(files(table, FileFormat.PUFFIN), known);
+    }
+
+    public void delete(ContentFile file, PartitionSpec spec, long position, PositionDeleteIndex before) {
+      known.indexes.put(file.location(), before);
+      writer.delete(file.location(), position, spec, file.partition());
+    }
+
+    public DeleteWriteResult close() throws Exception {
+      writer.close();
+      return writer.result();
+    }
+  }
+
+  /** One file for each partition. */
+  private static class PositionDeletes implements Writer {
+    private final FanoutPositionOnlyDeleteWriter writer;
+    private final PositionDelete row = PositionDelete.create();
+
+    PositionDeletes(BaseTable table) {
+      GenericFileWriterFactory factory =
+          new GenericFileWriterFactory.Builder(table).deleteFileFormat(FileFormat.PARQUET).build();
+      writer = new FanoutPositionOnlyDeleteWriter(
+          factory, files(table, FileFormat.PARQUET), table.io(), Long.MAX_VALUE, DeleteGranularity.PARTITION);
+    }
+
+    public void delete(ContentFile file, PartitionSpec spec, long position, PositionDeleteIndex before) {
+      writer.write(row.set(file.location(), position), spec, file.partition());
+    }
+
+    public DeleteWriteResult close() throws Exception {
+      writer.close();
+      return (DeleteWriteResult) writer.result();
+    }
+  }
+
+  private static OutputFileFactory files(BaseTable table, FileFormat format) {
+    return OutputFileFactory.builderFor(table, 0, System.nanoTime()).format(format).suffix("deletes").build();
+  }
+
+  /** Reads each delete file once: on version 2 one has the rows of many data files. */
+  private static class Loader extends BaseDeleteLoader {
+    private final Map loaded = new HashMap();
+
+    Loader(Function opener) {
+      super(opener, THIS_THREAD);
+    }
+
+    protected boolean canCache(long size) {
+      return true;
+    }
+
+    protected Object getOrLoad(String key, Supplier supplier, long size) {
+      Object value = loaded.get(key);
+      if (value == null) {
+        value = supplier.get();
+        loaded.put(key, value);
+      }
+      return value;
+    }
+  }
+
+  private static class Opener implements Function {
+    private final EncryptingFileIO io;
+
+    Opener(EncryptingFileIO io) {
+      this.io = io;
+    }
+
+    public Object apply(Object file) {
+      return io.newInputFile((DeleteFile) file);
+    }
+  }
+
+  private static class Known implements Function {
+    private final Map indexes = new HashMap();
+
+    public Object apply(Object path) {
+      return indexes.get(path);
+    }
+  }
+}

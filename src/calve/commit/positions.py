@@ -1,0 +1,140 @@
+"""Deletes rows by position within an attempt: `merge-on-read` without a MERGE (decision 59).
+
+Three parts: find the rows of the staged keys (`key_search`), write their positions (`Positions.java`), and add them to
+the attempt with the data files of all batches, as one snapshot. Nothing is kept between attempts: the files searched
+are those of the snapshot that the compare-and-swap replaces, so no other writer can have moved a row. Later batches of
+the same commit delete rows of earlier ones in the staged files themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from calve.arrays import RowNumbers
+from calve.catalog.attempt import Attempt
+from calve.catalog.catalog import Catalog
+from calve.catalog.trust import refuse_java_class
+from calve.commit.key_search import KeySearch, SearchedFile, UnsearchableError
+from calve.commit.merge_source import staged_file
+from calve.engine.compiled import java_class
+from calve.engine.jvm import called
+from calve.record.content_file import Bounds, ContentFile
+from calve.reduce.key import ABSENT
+from calve.table.loaded import Table
+
+__all__ = ["delete_by_position"]
+
+_Batches = Mapping[int, Sequence[ContentFile]]
+
+
+def delete_by_position(
+    catalog: Catalog, begun: Attempt, branch: str, batches: _Batches, summary: Mapping[str, str]
+) -> bool:
+    """Add batches to an attempt as one snapshot: their data files, and deletes by position of rows with their keys.
+
+    Args:
+        catalog: The catalog of the table.
+        begun: The attempt; it has inspected the table.
+        branch: The branch that has the rows.
+        batches: Staged files, in the order of the batches.
+        summary: Added to the snapshot's summary.
+
+    Returns:
+        False: nothing was added, because only Spark can search a file or apply an update that lacks columns.
+
+    Raises:
+        UnsupportedError: The table names a class that would choose the places of its files.
+        CommitError: A file is damaged.
+        SinkUnavailableError: A file cannot be read at the moment.
+    """
+    table = begun.load()
+    refuse_java_class(table.identifier, table.properties)
+    keys = _staged_keys(table, batches) if table.format_version > 1 else None
+    if keys is None:
+        return False
+    java = java_class(catalog.spark.jvm, __name__, "Positions").newInstance()
+    data = [file for files in batches.values() for file in files if file.is_data]
+    try:
+        searches = {ids: KeySearch(table, ids, parts) for ids, parts in keys.items()}
+        files = _planned(java, begun, branch, list(searches), batches)
+        positions = _found(searches.values(), files)
+    except UnsearchableError:
+        return False
+    if not positions or not _write(java, data, positions):
+        begun.append(branch, data, summary)
+        return True
+    begun.delete(branch, data, java.added(), java.removed(), summary)
+    return True
+
+
+def _staged_keys(table: Table, batches: _Batches) -> dict[tuple[int, ...], list[tuple[int, pa.Table]]] | None:
+    """Return the keys of each batch by the field ids of their columns; None: some are updates that lack columns."""
+    keys: dict[tuple[int, ...], list[tuple[int, pa.Table]]] = {}
+    for batch, files in batches.items():
+        for file in files:
+            if file.is_data:
+                continue
+            with staged_file(file.file_path, table.io_properties) as opened:
+                if ABSENT in opened.schema_arrow.names:
+                    return None
+                keys.setdefault(tuple(file.equality_ids), []).append((batch, opened.read(use_threads=False)))
+    return keys
+
+
+def _planned(
+    java: Any, begun: Attempt, branch: str, keys: Sequence[tuple[int, ...]], batches: _Batches
+) -> list[SearchedFile]:
+    """Return the files that may have rows of the keys: the table's, and those of all batches but the last one.
+
+    Raises:
+        UnsearchableError: One is encrypted, or not Parquet.
+    """
+    ids = sorted({number for columns in keys for number in columns})
+    deletes = [file for files in batches.values() for file in files if not file.is_data]
+    planned = json.loads(
+        called(java, "plan", begun.transaction, branch, json.dumps(ids), msgspec.json.encode(deletes).decode())
+    )
+    if planned is None:
+        raise UnsearchableError("a file is encrypted, or not Parquet")
+    files = [SearchedFile(path, rows, _bounds(ids, lower), _bounds(ids, upper)) for path, rows, lower, upper in planned]
+    last = max((batch for batch, files in batches.items() if not all(file.is_data for file in files)))
+    for batch, staged in batches.items():
+        if batch < last:
+            files += [_searched(file, batch) for file in staged if file.is_data]
+    return files
+
+
+def _bounds(ids: Iterable[int], texts: Iterable[str | None]) -> dict[int, bytes]:
+    return {number: bytes.fromhex(text) for number, text in zip(ids, texts, strict=True) if text is not None}
+
+
+def _searched(file: ContentFile, batch: int) -> SearchedFile:
+    lower, upper = (
+        _bounds(bounds.keys, bounds.values) for bounds in (file.lower_bounds or Bounds(), file.upper_bounds or Bounds())
+    )
+    return SearchedFile(file.file_path, file.record_count, lower, upper, batch)
+
+
+def _found(searches: Iterable[KeySearch], files: Sequence[SearchedFile]) -> dict[str, RowNumbers]:
+    """Return the rows to delete of each file, ascending."""
+    parts: dict[str, list[RowNumbers]] = {}
+    for search in searches:
+        for path, rows in search.find(files):
+            parts.setdefault(path, []).append(rows)
+    return {path: np.unique(np.concatenate(parts[path])) for path in sorted(parts)}
+
+
+def _write(java: Any, data: Sequence[ContentFile], positions: Mapping[str, RowNumbers]) -> int:
+    """Write deletes; return how many rows they hide that were not hidden before."""
+    staged = [file for file in data if file.file_path in positions]
+    counts = np.array([len(rows) for rows in positions.values()], "<i8")
+    rows = np.concatenate(list(positions.values())).astype("<i8")
+    arguments = msgspec.json.encode(staged).decode(), json.dumps(list(positions)), counts.tobytes(), rows.tobytes()
+    hidden: int = called(java, "write", *arguments)
+    return hidden

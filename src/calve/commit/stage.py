@@ -1,0 +1,147 @@
+"""Adds staged batches to an attempt: by one snapshot where one is enough, else batch by batch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from calve.catalog.attempt import Attempt
+from calve.catalog.catalog import Catalog
+from calve.commit.mark import CommitTarget
+from calve.commit.merge import merge_changes
+from calve.commit.positions import delete_by_position
+from calve.engine.jvm import unforeseen_errors
+from calve.errors import InvariantError
+from calve.record.content_file import ContentFile
+from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
+from calve.stop_point import meet
+
+__all__ = ["Lose", "Report", "refuse", "stage"]
+
+Lose = Callable[[int, Sequence[bytes]], None]
+"""Keeps the dead letters of a batch, as lines of JSON; they replace those of an earlier call for this batch."""
+
+_STEP = "commit"
+_LONG_SECONDS = 5.0
+"""After so long an attempt takes no more batches to merge: the longer, the likelier another writer is faster."""
+_REJECTED = "calve.rejected"
+_WHO = ("calve.pipeline", "calve.state")
+_Batches = Mapping[int, Sequence[ContentFile]]
+
+
+class Report(NamedTuple):
+    """The snapshot summary, the callback for rejected events, and how many each batch has lost to it."""
+
+    summary: dict[str, str]
+    lose: Lose
+    lost: dict[int, int]
+    is_rehearsal: bool = False
+
+
+def stage(catalog: Catalog, begun: Attempt, target: CommitTarget, files: _Batches, report: Report) -> tuple[int, ...]:
+    """Add batches to an attempt.
+
+    Data files, and deletes by position, are one snapshot. Other deletes need a snapshot for each batch: they apply only
+    to rows of earlier snapshots.
+
+    Args:
+        catalog: The catalog of the table.
+        begun: The attempt; it has inspected the table.
+        target: The table, its branch, and how deletes are committed.
+        files: The files of each batch, in order.
+        report: The summary of the last snapshot, and what happens to events that are not rows.
+
+    Returns:
+        The batches that were added: all, unless they are merged and this takes long.
+
+    Raises:
+        UnprocessableError: The files cannot become a snapshot; their events may be the reason.
+        CalveError: The table cannot be read or changed.
+    """
+    staged = list({file.file_path: file for batch in files.values() for file in batch}.values())
+    if all(file.is_data for file in staged):
+        _stage(catalog, begun, target, staged, report.summary)
+        return tuple(files)
+    if target.write_mode == MERGE_ON_READ:
+        with unforeseen_errors(_STEP, target.identifier):
+            meet("commit.stage", lambda: [file.file_path for file in staged])
+            is_staged = delete_by_position(catalog, begun, target.branch, files, report.summary)
+        if is_staged:
+            for batch in files:
+                report.lose(batch, [])
+            return tuple(files)
+    return _stage_each(catalog, begun, target, files, report)
+
+
+def _stage_each(
+    catalog: Catalog,
+    begun: Attempt,
+    target: CommitTarget,
+    files: Mapping[int, Sequence[ContentFile]],
+    report: Report,
+) -> tuple[int, ...]:
+    """Add batches one by one: an equality delete applies only to rows of earlier snapshots.
+
+    Returns:
+        The batches that were added: all, unless they are merged and this takes long.
+    """
+    last, ends, added = max(files), time.monotonic() + _LONG_SECONDS, []
+    for batch, batch_files in files.items():
+        summary = {key: value for key, value in report.summary.items() if batch == last or key in _WHO}
+        before = sum(lost for earlier, lost in report.lost.items() if earlier < batch)
+        letters = _stage(catalog, begun, target, batch_files, summary | {"calve.batch": str(batch)}, before)
+        report.lose(batch, letters)
+        report.lost[batch] = len(letters)
+        added.append(batch)
+        if target.write_mode != EQUALITY_DELETE and time.monotonic() > ends and not report.is_rehearsal:
+            break
+    return tuple(added)
+
+
+def _stage(
+    catalog: Catalog,
+    begun: Attempt,
+    target: CommitTarget,
+    files: Sequence[ContentFile],
+    summary: Mapping[str, str],
+    lost_before: int = 0,
+) -> list[bytes]:
+    """Add the files of one batch to an attempt: deletes first, because they apply to earlier rows.
+
+    `calve.rejected` grows by the dead letters of this batch, and of earlier batches of the same commit (`lost_before`).
+
+    Returns:
+        The dead letters of events that turned out not to be rows.
+
+    Raises:
+        UnprocessableError: The files cannot become a snapshot; their events may be the reason.
+    """
+    lost: list[bytes] = []
+    deletes = [file for file in files if not file.is_data]
+    with unforeseen_errors(_STEP, target.identifier):
+        meet("commit.stage", lambda: [file.file_path for file in files])
+        if deletes and target.write_mode != EQUALITY_DELETE:
+            catalog.spark.describe(summary.get(_WHO[0], "calve"), f"merge into {target.identifier}")
+            lost = merge_changes(catalog, begun.transaction, target.branch, target.write_mode, deletes)
+            files, deletes = [file for file in files if file.is_data], []
+        counted = {
+            key: str(int(value) + lost_before + len(lost)) if key == _REJECTED else value
+            for key, value in summary.items()
+        }
+        stage = begun.change if deletes else begun.append
+        stage(target.branch, files, counted)
+    return lost
+
+
+def refuse(batch: int, letters: Sequence[bytes]) -> None:
+    """Refuse dead letters.
+
+    Raises:
+        InvariantError: There are some.
+    """
+    if letters:
+        raise InvariantError(
+            f"{len(letters)} events of batch {batch} are not rows, and there is no dead-letter file for them",
+            step=_STEP,
+        )

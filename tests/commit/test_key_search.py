@@ -83,6 +83,8 @@ def found(search: KeySearch, files: list[SearchedFile]) -> list[list[int]]:
     return [sorted(rows) for rows in hits.values()]
 
 
+PARTS = (1, 19), (18, 22), (21, 38), (18, 21), (20, 23)
+"""Of 40 sorted keys, the 21st of which is searched: before it, around it, behind it, and with it as a bound."""
 numbers = st.lists(st.integers(0, 39), min_size=1, max_size=30)
 
 
@@ -121,10 +123,10 @@ def test_a_file_whose_bounds_have_no_room_for_a_key_is_not_read(tmp_path: Path, 
     table = table_of(tmp_path, kind)
     keys = sorted(KINDS[kind](number) for number in range(40))
     search = KeySearch(table, [1], [(1, rows_of(table, [(keys[0],), (keys[20],), (keys[39],)]))])
-    files = [written(table, [(key,) for key in keys[start:end]]) for start, end in ((1, 19), (18, 22), (21, 38))]
+    files = [written(table, [(key,) for key in keys[start:end]]) for start, end in PARTS]
     for number in (0, 2):
         Path(files[number].path).unlink()
-    assert found(search, files) == [[], [2], []]
+    assert found(search, files) == [[], [2], [], [2], [0]]
 
 
 def test_columns_are_found_by_field_id_and_in_files_with_narrower_types(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.data.BaseDeleteLoader;
 import org.apache.iceberg.data.GenericFileWriterFactory;
@@ -57,12 +58,11 @@ public class Positions {
   private Snapshot head;
   private Loader loader;
   private Map tasks;
-  private Set equalityDeletes;
   private List added;
   private List removed;
 
   /**
-   * The data files of a branch that may have rows of these equality deletes by their partitions, as JSON: of each its
+   * The data files of a branch in the partitions of these equality deletes (JSON's null: in all), as JSON: of each its
    * path, its rows, and the lower and the upper bounds of the columns `ids` as hex, or null. JSON's null: one of them is
    * encrypted, or not Parquet.
    */
@@ -110,15 +110,14 @@ public class Positions {
     return (TableScan) scan.includeColumnStats(names);
   }
 
-  /** The partitions of equality deletes; null: one applies to all partitions, or to those of other specs. */
   private Set partitions(String deletes) throws Exception {
+    JsonNode files = JsonUtil.mapper().readTree(deletes);
+    if (files.isNull()) {
+      return null;
+    }
     Set found = new HashSet();
-    for (Iterator nodes = JsonUtil.mapper().readTree(deletes).elements(); nodes.hasNext();) {
-      ContentFile file = read((JsonNode) nodes.next());
-      if (table.specs().size() > 1 || spec(file).isUnpartitioned()) {
-        return null;
-      }
-      found.add(partition(file));
+    for (Iterator nodes = files.elements(); nodes.hasNext();) {
+      found.add(partition(read((JsonNode) nodes.next())));
     }
     return found;
   }
@@ -260,7 +259,7 @@ public class Positions {
     }
   }
 
-  /** One file for each partition. */
+  /** One file for each partition, unless the table says otherwise. */
   private static class PositionDeletes implements Writer {
     private final FanoutPositionOnlyDeleteWriter writer;
     private final PositionDelete row = PositionDelete.create();
@@ -268,8 +267,13 @@ public class Positions {
     PositionDeletes(BaseTable table) {
       GenericFileWriterFactory factory =
           new GenericFileWriterFactory.Builder(table).deleteFileFormat(FileFormat.PARQUET).build();
+      String granularity = (String) table.properties().get(TableProperties.DELETE_GRANULARITY);
       writer = new FanoutPositionOnlyDeleteWriter(
-          factory, files(table, FileFormat.PARQUET), table.io(), Long.MAX_VALUE, DeleteGranularity.PARTITION);
+          factory,
+          files(table, FileFormat.PARQUET),
+          table.io(),
+          Long.MAX_VALUE,
+          granularity == null ? DeleteGranularity.PARTITION : DeleteGranularity.fromString(granularity));
     }
 
     public void delete(ContentFile file, PartitionSpec spec, long position, PositionDeleteIndex before) {

@@ -258,7 +258,7 @@ def _reading(path: str) -> Iterator[None]:
 
 
 class _Range(NamedTuple):
-    """Sorted keys of a column (list or NumPy array), and what makes a bound one of them; None: it cannot be compared."""
+    """Sorted keys of a column (list or NumPy array), and what makes a bound one of them; None: it cannot be."""
 
     keys: Any
     decode: Callable[[bytes], Any]

@@ -23,7 +23,7 @@ class CommitTarget:
         uuid: The UUID of the table that the files were written for; empty: any.
         branch: The branch that gets the snapshot. A missing branch is created in the same commit, at the snapshot of
             `main`, or empty if the table has no snapshot.
-        write_mode: How equality deletes among the files are committed: as they are, or merged by Spark.
+        write_mode: How equality deletes among the files are committed: as they are, by position, or by a MERGE.
     """
 
     identifier: str

@@ -1,4 +1,6 @@
-"""Deletes and updates rows by key within a transaction, with Spark's MERGE: the modes without equality deletes.
+"""Deletes and updates rows by key within a transaction, with Spark's MERGE.
+
+`copy-on-write` needs it, and `merge-on-read` where positions are not enough (`positions`).
 
 MERGE commits by itself, without the fence. So it gets a table whose operations are those of the transaction: its commit
 becomes one more update there, which the fence's compare-and-swap makes visible with all others. Spark finds the rows

@@ -18,7 +18,7 @@ __all__ = [
 ]
 
 WriteMode = Literal["equality-delete", "merge-on-read", "copy-on-write"]
-"""How deletes are committed: as staged, or merged by Spark."""
+"""How deletes are committed: as staged, by position, or by rewriting files."""
 EQUALITY_DELETE: WriteMode = "equality-delete"
 MERGE_ON_READ: WriteMode = "merge-on-read"
 _APART = "calve-compare"

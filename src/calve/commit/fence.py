@@ -85,8 +85,8 @@ def append(
 ) -> Outcome:
     """Commit the files of staged batches to a table at once, and exactly once however often it is called.
 
-    Appends make one snapshot. If there are deletes, each batch gets its own snapshot, in order. An attempt that merges
-    takes only batches for some seconds, and half as many after each conflict; further attempts take the rest.
+    Appends, and deletes by position, make one snapshot. Other deletes make one for each batch, in order. An attempt
+    that merges takes only batches for some seconds, and half as many after each conflict; further ones take the rest.
 
     Args:
         catalog: Where the table is.

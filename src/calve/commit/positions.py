@@ -59,7 +59,7 @@ def delete_by_position(
     if keys is None:
         return False
     java = java_class(catalog.spark.jvm, __name__, "Positions").newInstance()
-    data = [file for files in batches.values() for file in files if file.is_data]
+    data = list({file.file_path: file for files in batches.values() for file in files if file.is_data}.values())
     try:
         searches = {ids: KeySearch(table, ids, parts) for ids, parts in keys.items()}
         files = _planned(java, begun, branch, list(searches), batches)

@@ -171,19 +171,25 @@ class KeySearch:
         with _reading(file.path):
             source = self._file_io.new_input(file.path).open() if local is None else pa.memory_map(str(local))
             with source, parquet.ParquetFile(source, pre_buffer=local is None) as opened:
-                names = {number: ".".join(path) for number, path in fields_by_id(opened.schema_arrow).items()}
-                if not names:
-                    raise UnsearchableError(f"{file.path} has no field ids")
-                for number, default in zip(self._ids, self._defaults, strict=True):
-                    if number not in names and default is not None:
-                        raise UnsearchableError(f"{file.path} is older than a column with a default value")
-                if not all(number in names for number in self._ids):
-                    return
-                wanted = [names[number] for number in self._ids]
-                for batch in opened.iter_batches(_READ_ROWS, columns=wanted, use_threads=False):
+                names = self._stored_names(file.path, opened.schema_arrow)
+                for batch in opened.iter_batches(_READ_ROWS, columns=names, use_threads=False) if names else ():
                     columns = self._columns(pa.Table.from_batches([batch]))
                     yield _Part(file, start, columns)
                     start += len(columns)
+
+    def _stored_names(self, path: str, schema: pa.Schema) -> list[str]:
+        """Return the names of the key's columns in a file; none if it lacks one of them.
+
+        Raises:
+            UnsearchableError: It has no field ids, or a column that it lacks has a default value.
+        """
+        names = {number: ".".join(parts) for number, parts in fields_by_id(schema).items()}
+        if not names:
+            raise UnsearchableError(f"{path} has no field ids")
+        for number, default in zip(self._ids, self._defaults, strict=True):
+            if number not in names and default is not None:
+                raise UnsearchableError(f"{path} is older than a column with a default value")
+        return [names[number] for number in self._ids] if names.keys() >= set(self._ids) else []
 
     def _columns(self, rows: pa.Table) -> pa.Table:
         """Return the key's columns of rows, in the types in which they are compared.

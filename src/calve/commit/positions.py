@@ -76,14 +76,11 @@ def delete_by_position(
 def _staged_keys(table: Table, batches: _Batches) -> dict[tuple[int, ...], list[tuple[int, pa.Table]]] | None:
     """Return the keys of each batch by the field ids of their columns; None: some are updates that lack columns."""
     keys: dict[tuple[int, ...], list[tuple[int, pa.Table]]] = {}
-    for batch, files in batches.items():
-        for file in files:
-            if file.is_data:
-                continue
-            with staged_file(file.file_path, table.io_properties) as opened:
-                if ABSENT in opened.schema_arrow.names:
-                    return None
-                keys.setdefault(tuple(file.equality_ids), []).append((batch, opened.read(use_threads=False)))
+    for batch, file in [(batch, file) for batch, files in batches.items() for file in files if not file.is_data]:
+        with staged_file(file.file_path, table.io_properties) as opened:
+            if ABSENT in opened.schema_arrow.names:
+                return None
+            keys.setdefault(tuple(file.equality_ids), []).append((batch, opened.read(use_threads=False)))
     return keys
 
 

@@ -83,7 +83,7 @@ def test_chunks_are_added_to_the_load_once_even_if_the_note_outlives_it(tmp_path
     reloads = begun(source(tmp_path, STOPPED, OTHER), tmp_path, table(1, "cut", "id"))
     reloads.apply()
     load = reloads.loading(BEGUN, replaces=False)
-    assert load["chunks"] == [*BEGUN["chunks"], {"table": 1, "bytes": 7, "epoch": 1}]
+    assert load["chunks"] == [*BEGUN["chunks"], {"table": 1, "bytes": 7, "epoch": 1, "at": 99}]
     assert reload.read(tmp_path, load) is None
     durable.replace(tmp_path / "begun.json", load)
     assert dict(states(tmp_path)) == {"app.cut": "waiting", "app.fine": "streaming"}

@@ -82,6 +82,9 @@ def _changes_reach_the_mirror_beside_maintenance(there: Calve, theirs: dict[str,
     for name in ("lake.rows", "lake.copy"):
         found = catalog.load_table(name).scan().to_arrow().to_pylist()
         assert sorted((row["id"], row["city"]) for row in found) == sorted(wanted.items())
+    summaries = [one.summary for one in catalog.load_table("lake.copy").snapshots()]
+    assert int(summaries[-1]["total-position-deletes"] or 0) == 3
+    assert not any(one["spark.app.id"] for one in summaries)  # no MERGE has found them
     assert "1 event sent, 0 now in tables, 1 rejected again" in _said(
         there, "dlq", "replay", "pipelines.yaml", "--pipeline", "rows"
     )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,8 @@ from calve.sources.source import APART, SourceTable
 from services.mysql import MYSQL_5, PASSWORD, MySql
 from services.postgres import Postgres
 from sources.mysql.edges import EDGES, sent, told
+
+_TIME = re.compile(r"(?!0000)\d{4}-(?!00)\d\d-(?!00)\d\d \d\d:\d\d:\d\d(\.\d+)?(\+00)?").fullmatch
 
 
 def settings_of(server: MySql, database: str, **more: Any) -> MysqlSettings:
@@ -177,10 +181,18 @@ def rows_at_end(history: list[dict[Any, Any]], names: dict[int, str]) -> list[di
         if (position != loaded) if kind == "LOAD" else (position <= loaded):
             continue
         values = {names[number]: row.get(number) for number in names}
-        counts[repr(values)] += 1 if kind in ("LOAD", "INSERT", "UPDATE_AFTER") else -1
-        rows[repr(values)] = values
+        text = repr({name: _converted(value) for name, value in values.items()})
+        counts[text] += 1 if kind in ("LOAD", "INSERT", "UPDATE_AFTER") else -1
+        rows[text] = values
     assert all(count >= 0 for count in counts.values()), "a row went that was not there"
     return [rows[text] for text in counts.elements()]
+
+
+def _converted(value: Any) -> Any:
+    """Give a value as a sink has it: beside a zero date all times of a column are texts."""
+    if isinstance(value, str) and _TIME(value):
+        value = datetime.fromisoformat(value)
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def stopped_in(folder: Path) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Deletes rows by position within an attempt: `merge-on-read` without a MERGE (decision 59).
+"""Deletes rows by position within an attempt: `merge-on-read` without a MERGE (decision 60).
 
 Three parts: find the rows of the staged keys (`key_search`), write their positions (`Positions.java`), and add them to
 the attempt with the data files of all batches, as one snapshot. Nothing is kept between attempts: the files searched

@@ -32,6 +32,7 @@ def work():
     return 0
 
 configure()
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests themselves may run by nohup, which ignores it
 with Watch() as watch:
     code = run_until_asked(work, watch, lambda: None)
 sys.exit(code)

@@ -180,9 +180,9 @@ def test_a_wheel_is_for_the_oldest_system_that_its_library_runs_on(
     assert build.wheel_platform() == tag
 
 
-def test_the_readme_names_the_oldest_cargo_that_will_do() -> None:
+def test_the_page_on_installation_names_the_oldest_cargo_that_will_do() -> None:
     version = tomllib.loads((build.CORE / "Cargo.toml").read_text())["package"]["rust-version"]
-    assert f"cargo ≥ {version}" in (build.CORE.parent / "README.md").read_text()
+    assert f"cargo ≥ {version}" in (build.CORE.parent / "docs" / "install.md").read_text()
 
 
 @pytest.mark.skipif(bool(build.cargo_fault()), reason="there is no cargo that works")

@@ -92,7 +92,7 @@ class Received(Channel):
     """A connection with these bytes."""
 
     def __init__(self, data: bytes) -> None:
-        self._buffer, self._at = bytearray(data), 0
+        self._buffer, self._at, self._most = bytearray(data), 0, len(data)
 
     def wait(self, seconds: float, rest: Rest) -> None:
         """Nothing more comes."""
@@ -174,7 +174,7 @@ class Server(Channel):
     """A server that answers a query, piece by piece."""
 
     def __init__(self, pieces: list[bytes]) -> None:
-        self._buffer, self._at, self._pieces = bytearray(), 0, pieces
+        self._buffer, self._at, self._most, self._pieces = bytearray(), 0, 1 << 20, pieces
 
     def send(self, data: bytes) -> None:
         """The query."""

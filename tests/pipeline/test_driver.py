@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import urllib.error
 import urllib.request
@@ -104,14 +105,17 @@ def test_a_paused_pipeline_reads_nothing_until_it_resumes_and_the_dashboard_show
     pages = free_ports(1)[0]
     calve.start("--dashboard", "--dashboard-port", str(pages))
 
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+
     def page(path: str) -> str:
-        with urllib.request.urlopen(f"http://127.0.0.1:{pages}/{path}") as answer:
+        with browser.open(f"http://127.0.0.1:{pages}/{path}") as answer:
             return str(answer.read().decode())
 
     calve.until(lambda: calve.status("orders").get("paused") and calve.status("orders")["lag_bytes"], "it is paused")
     assert calve.status("orders")["events"] == 0
     calve.until(lambda: is_open(pages), "the dashboard is there, which starts beside the run")
-    assert "Paused: it reads no events" in page("")
+    [first] = re.findall(rf"http://127.0.0.1:{pages}/(\S+)", calve.said())
+    assert "Paused: it reads no events" in page(first)
     resume(state, "orders")
     calve.until(lambda: count(calve, "shop.orders") == 80, "the rows are visible")
     calve.until(lambda: calve.status("orders")["commits"], "the status shows the commit")

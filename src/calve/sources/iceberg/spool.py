@@ -119,7 +119,7 @@ class Spools:
 
 
 def write_parquet(events: DataFrame, folder: Path) -> None:
-    """Write events to Parquet files in a local folder, with all values unchanged."""
+    """Write events to Parquet files in a local folder, with all values unchanged; no file is without rows."""
     others = [column for column in events.columns if column not in (EVENT, TYPED)]
     options = {
         "maxRecordsPerFile": str(_PART_ROWS),
@@ -130,6 +130,9 @@ def write_parquet(events: DataFrame, folder: Path) -> None:
     for setting, value in _EXACT.items():
         events.sparkSession.conf.set(setting, value)
     events.write.mode("overwrite").options(**options).parquet(f"file://{folder}")
+    for part in folder.glob("part-*"):  # Spark writes one for the first partition in any case
+        if not row_bytes(part, part.name):
+            part.unlink()
 
 
 def row_bytes(file: Path | pa.BufferReader, name: str) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-__all__ = ["Mask", "RowNumbers", "pack_texts", "storage_type", "text_buffers"]
+__all__ = ["Mask", "RowNumbers", "pack_texts", "storage_type", "text_buffers", "with_extensions"]
 
 RowNumbers = npt.NDArray[np.int64]
 """Positions of rows."""
@@ -47,3 +47,22 @@ def storage_type(kind: pa.DataType) -> pa.DataType:
             kind.item_field.with_type(storage_type(kind.item_type)),
         )
     return kind
+
+
+def with_extensions(values: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return a new array of `storage_type(kind)`, no slice of one, as an array of `kind`.
+
+    Arrow's own cast cuts lists of nulls that are beside the extension type.
+    """
+    if values.type == kind:
+        return values
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.ExtensionArray.from_storage(kind, values)
+    if pa.types.is_struct(kind):
+        children = [with_extensions(values.field(number), field.type) for number, field in enumerate(kind)]
+        return pa.StructArray.from_arrays(children, fields=list(kind), mask=values.is_null())
+    if pa.types.is_map(kind):
+        keys, items = with_extensions(values.keys, kind.key_type), with_extensions(values.items, kind.item_type)
+        return pa.MapArray.from_arrays(values.offsets, keys, items, type=kind, mask=values.is_null())
+    elements = with_extensions(values.values, kind.value_type)
+    return pa.LargeListArray.from_arrays(values.offsets, elements, type=kind, mask=values.is_null())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from typing import Any
+from uuid import UUID
 
 import pyarrow as pa
 import pytest
@@ -116,6 +117,11 @@ def test_a_list_of_nulls_has_its_length() -> None:
     for plan in plans(made.writer(record({"type": "array", "items": "null"}))):
         found, _ = plan.block(b"\4\0", 1)
         assert found.to_pylist() == [{"f0": [None, None]}]
+    inner = record({"type": "array", "items": "null"}, {"type": "string", "logicalType": "uuid"}, name="Inner")
+    for plan in plans(made.writer(record({"type": "map", "values": {"type": "array", "items": inner}}))):
+        found, reason = plan.block(b"\2\2a\2\4\0" + b"\x48e3e70682-c209-4cac-629f-6fbed82c07cd" + b"\0\0", 1)
+        value = [("a", [{"f0": [None, None], "f1": UUID("e3e70682-c209-4cac-629f-6fbed82c07cd")}])]
+        assert (found.to_pylist(), reason) == ([{"f0": value}], "")
 
 
 def test_values_that_follow_each_other_end_at_the_first_that_is_no_value() -> None:

@@ -20,6 +20,7 @@ shop:
       port: {port}
       username: {user}
       password: "{password}"
+      allow_cleartext_password: true
       tables: {{include: ["shop.*"]}}
   sink:
     - iceberg:
@@ -104,4 +105,4 @@ def test_tables_are_loaded_and_followed_and_what_is_missing_is_told_with_its_sql
 
 def _tells(running: Calve, expected: Iterable[str]) -> None:
     said = running.call("validate", "--connect", "pipelines.yaml").output
-    assert [text for text in expected if text not in said] == []
+    assert [text for text in expected if text not in said] == [], said

@@ -142,7 +142,11 @@ def test_amid_kills_and_ddl_that_the_log_does_not_describe_a_table_is_right_or_s
             one.start()
         for _ in range(KILLS):
             process.start()
-            process.commit(store, chance.randrange(1, 9))
+            enough = store.commits + chance.randrange(1, 9)
+            until(
+                lambda enough=enough: store.commits >= enough or len(stopped()) == len(names),
+                "batches are committed, or all tables are stopped, after which there are none",
+            )
             process.kill()
             if found := stopped():
                 reload.request(tmp_path / "source", 0, found)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from calve.arrays import RowNumbers, storage_type
+from calve.arrays import RowNumbers, storage_type, with_extensions
 from calve.event.declared import described
 from calve.serde.avro.core_spec import Core, core_of
 from calve.serde.avro.names import renamed
@@ -66,8 +66,7 @@ class AvroPlan:
         return pa.concat_arrays(parts), reason
 
     def _made(self, rows: list[dict[str, Any]]) -> pa.Array:
-        made = pa.array(rows, storage_type(self.kind))
-        return made if made.type == self.kind else made.cast(self.kind)  # Arrow's cast cuts lists of nulls
+        return with_extensions(pa.array(rows, storage_type(self.kind)), self.kind)
 
     def _slow(self, values: pa.Array, at: RowNumbers, start: int) -> tuple[list[Part], list[Fault]]:
         rows: list[dict[str, Any]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from unittest import mock
@@ -67,7 +68,26 @@ def test_a_batch_that_a_killed_program_left_stays_as_it_was(tmp_path: Path) -> N
     batches.committed("../a/b")
     assert batches.has("../a/b")
     assert [each.name for each in batches.folder.iterdir()] == ["b-..%2Fa%2Fb.committed"]
-    assert pipeline_name("write", "a.b c") == "write-a-b-c"
+
+
+def test_tables_share_no_pipeline_and_so_no_memory_of_files() -> None:
+    tables = [
+        "a.b_c",
+        "a.b-c",
+        "a.b.c",
+        "a_b.c",
+        "a.b c",
+        "a.B_c",
+        "\u5e97.\u6ce8\u6587",
+        "\u5e97.\u9867\u5ba2",
+        f"a.{'b' * 200}",
+    ]
+    names = [pipeline_name("load", table) for table in tables]
+    assert len(set(names)) == len(tables)
+    assert names[0] == "load-a-b_c"
+    for table, name in zip(tables, names, strict=True):
+        [pipeline] = parse_text(json.dumps(load_pipeline("*.csv", table)), PLUGINS).pipelines
+        assert pipeline.name == name
 
 
 @pytest.mark.spark

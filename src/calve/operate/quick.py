@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["load_pipeline", "pipeline_name", "written_pipeline"]
 
+_MOST_CHARACTERS = 80
+_PLAIN = re.compile(rf"(?=.{{1,{_MOST_CHARACTERS}}}$)[A-Za-z0-9_]+\.[A-Za-z0-9_]+")
+"""Tables whose name has one dot, and nothing that the name of a pipeline lacks."""
+_WORDS = re.compile("[A-Za-z0-9_]+")
 _CSV, _TSV = (re.compile(rf"\.{kind}(\.\w+)?$") for kind in ("csv", "tsv"))
 
 
 def pipeline_name(verb: str, table: str) -> str:
-    """Return the name of the pipeline that has loaded or written a table before, and does so again."""
-    return f"{verb}-{re.sub('[^A-Za-z0-9]+', '-', table).strip('-')}"
+    """Return the name of the pipeline that has loaded or written a table before, and does so again.
+
+    No two tables share one: a state remembers which files a pipeline has read.
+    """
+    if _PLAIN.fullmatch(table):
+        return f"{verb}-{table.replace('.', '-')}"
+    words = "-".join(_WORDS.findall(table))[:_MOST_CHARACTERS]
+    return f"{verb}-{words}-{hashlib.sha256(table.encode()).hexdigest()[:16]}"
 
 
 def load_pipeline(

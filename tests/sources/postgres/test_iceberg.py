@@ -13,6 +13,7 @@ import pytest
 from calve.stop_point import VARIABLE
 from running import Calve
 from services.postgres import PASSWORD, Postgres
+from sources.postgres.edges import EDGES, ODD, PREPARE
 from sources.postgres.exact import sent, told
 
 pytestmark = [pytest.mark.services, pytest.mark.spark]
@@ -34,67 +35,16 @@ shop:
         auto_create: true
         schema_evolution: true
 """
-EDGES: dict[str, list[str]] = {
-    "boolean": ["true", "false"],
-    "smallint": ["-32768", "32767"],
-    "integer": ["-2147483648", "2147483647"],
-    "bigint": ["-9223372036854775808", "9223372036854775807"],
-    "oid": ["0", "4294967295"],
-    "real": ["3.4028235e38", "-1.17549435e-38", "0.1", "'-0'", "'NaN'", "'Infinity'"],
-    "double precision": ["1.7976931348623157e308", "5e-324", "0.1", "'-0'", "'NaN'", "'-Infinity'"],
-    "numeric(12,2)": ["9999999999.99", "-0.01"],
-    "numeric(38,10)": ["9999999999999999999999999999.9999999999", "0.0000000001"],
-    "numeric(5,0)": ["99999", "-1"],
-    "numeric(3,-2)": ["12300", "99900"],
-    "numeric": ["1.50", "123456789012345678901234567890123456789012345678901234567890.5", "'NaN'", "'Infinity'"],
-    "text": ["''", "'NULL'", "'\\N'", "E'line\\nline\\t\"q\" \\\\ ,'", "'ünï 𝄞'", "repeat('a', 100000)"],
-    "varchar(10)": ["''", "'ab  '"],
-    "char(5)": ["'ab'"],
-    "name": ["'n'"],
-    "bytea": ["''", "'\\x00ff'", "'abc'"],
-    "date": ["'0001-01-01'", "'1969-12-31'", "'9999-12-31'"],
-    "timestamp": ["'0001-01-01 00:00:00'", "'1969-12-31 23:59:59.999999'", "'9999-12-31 23:59:59.5'"],
-    "timestamptz": ["'0001-01-02 00:00:00+00'", "'2024-03-31 02:30:00.000001+02'", "'9999-12-31 23:59:59+00'"],
-    "time": ["'00:00:00'", "'24:00:00'", "'12:34:56.789'"],
-    "timetz": ["'12:34:56+02:30'"],
-    "interval": ["'1 year 2 mons -3 days 04:05:06.7'", "'0'", "'-1 mon'"],
-    "uuid": ["'00000000-0000-0000-0000-000000000000'", "'ffffffff-ffff-ffff-ffff-ffffffffffff'"],
-    "json": ["'{\"a\":  1}'", "'null'"],
-    "jsonb": ["'{\"b\": [1, 2.50]}'"],
-    "inet": ["'10.0.0.1/8'", "'::1'"],
-    "cidr": ["'10.0.0.0/8'"],
-    "macaddr": ["'08:00:2b:01:02:03'"],
-    "money": ["'-12.34'"],
-    "bit(5)": ["B'10101'"],
-    "varbit": ["B'1'", "B''"],
-    "point": ["'(1,2)'"],
-    "box": ["'(1,1),(0,0)'"],
-    "int4range": ["'[1,5)'", "'empty'"],
-    "xml": ["'<a>1</a>'"],
-    "tsvector": ["'a:1 b:2'"],
-    "mood": ["'happy, \"very\"'", "'sad'"],
-    "positive": ["1"],
-    "address": ["row('a b', 1)"],
-    "integer[]": ["'{}'", "'{1,NULL,-3}'"],
-    "text[]": ["ARRAY['', 'NULL', NULL, 'a,b', E'q\"\\\\', '{}']"],
-    "numeric(5,1)[]": ["'{1.5,NULL}'"],
-    "timestamptz[]": ["'{2024-01-01 00:00:00+00}'"],
-    "bytea[]": ["ARRAY['\\x00'::bytea]"],
-    "mood[]": ["'{sad}'"],
-}
-"""The types and their values; every column has a NULL too."""
-PREPARE = (
-    "create type mood as enum ('sad', 'happy, \"very\"')",
-    "create domain positive as int check (value > 0)",
-    "create type address as (street text, number int)",
+NOTES = (
+    "create table notes (at date, note text)",
+    "alter table notes replica identity full",
+    "insert into notes values ('2024-01-01', 'a'), ('2024-01-01', 'a'), (null, 'b')",
 )
-ODD = {
-    "date": ["'infinity'", "'0044-03-15 BC'", "'10000-01-01'"],
-    "timestamp": ["'-infinity'", "'0044-03-15 00:00:00 BC'", "'294276-12-31 23:59:59'"],
-    "timestamptz": ["'infinity'"],
-    "numeric(12,2)": ["'NaN'"],
-}
-"""Values that have no place in the Iceberg type; those of lists have none in texts either."""
+"""A table without a key."""
+NOTES_CHANGES = (
+    "delete from notes where ctid = '(0,1)'",
+    "update notes set at = '2025-01-01', note = 'c' where note = 'b'",
+)
 
 
 @pytest.fixture(scope="module")
@@ -194,9 +144,7 @@ def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable
         "create table parted_a partition of parted for values from ('2024-01-01') to ('2025-01-01')",
         "create table parted_b partition of parted for values from ('2025-01-01') to ('2026-01-01')",
         "insert into parted values (1, '2024-05-05'), (2, '2025-05-05')",
-        "create table notes (at date, note text)",
-        "alter table notes replica identity full",
-        "insert into notes values ('2024-01-01', 'a'), ('2024-01-01', 'a'), (null, 'b')",
+        *NOTES,
         database=database,
     )
     running = calve(yaml(server, database, "on_unlogged_change: ignore\n      no_key: append"))
@@ -213,8 +161,7 @@ def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable
         "begin; delete from t where id = 61; rollback",
         "update parted set at = '2024-06-06' where id = 2",
         "insert into parted values (3, '2025-01-02')",
-        "delete from notes where ctid = '(0,1)'",
-        "update notes set at = '2025-01-01', note = 'c' where note = 'b'",
+        *NOTES_CHANGES,
         database=database,
     )
     once(running)

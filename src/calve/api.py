@@ -26,7 +26,7 @@ from calve.operate.dry_run import Trial, attempt
 from calve.operate.probe import check
 from calve.operate.quick import written_pipeline
 from calve.operate.write_rows import WrittenBatches, as_table
-from calve.pipeline.plugins import PLUGINS, serde_of
+from calve.pipeline.plugins import PLUGINS, declared
 from calve.settings import Parsed, SettingsErrors, only, parse, parse_text
 from calve.sources.file.sample import sample_lines, sample_values
 
@@ -154,7 +154,7 @@ def try_events(
     """
     settings = only(_parsed(config).pipelines, pipeline)
     given = list(events)
-    if given and serde_of(settings) and all(isinstance(each, bytes) and each.startswith(b"\0") for each in given):
+    if given and declared(settings).serde and all(isinstance(each, bytes) and each.startswith(b"\0") for each in given):
         return attempt(settings, sample_values(cast("list[bytes]", given)), metadata, is_encoded=True)
     lines = b"".join(_line(event) + b"\n" for event in given)
     return attempt(settings, sample_lines(lines, "events"), metadata)

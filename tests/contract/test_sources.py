@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import pickle
 import uuid
+from pathlib import Path
 
 import obstore
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+import calve.sources
 from calve.catalog.catalog import Catalog, embedded
 from calve.engine import session
 from calve.errors import SourceUnavailableError
 from calve.event.typed import with_text
+from calve.pipeline import plugins
 from calve.pipeline.plugins import PLUGINS, open_source
 from calve.settings import parse_text
 from calve.sources.s3.objects import store_of
@@ -145,6 +148,25 @@ class Snapshots:
             self.catalog.load_table("law.numbers").append(rows)
 
 
+class Letters:
+    """Letters in the source that CONTRIBUTING shows."""
+
+    def __init__(self, folder, request):
+        patch = request.getfixturevalue("monkeypatch")
+        patch.setattr(calve.sources, "__path__", [*calve.sources.__path__, str(Path(__file__).with_name("new_source"))])
+        patch.setitem(PLUGINS.sources, "mailbox", plugins._source_module("mailbox", "settings").SETTINGS)
+        self.folder = folder / "law" / "mailbox"
+        self.yaml = "mailbox: {}"
+        self.made = 0
+
+    def feed(self, source, events):
+        for start in range(0, len(events), 500):
+            self.made += 1
+            letter = self.folder / f"{self.made}.writing"
+            letter.write_bytes(b"\n".join(events[start : start + 500]))
+            letter.rename(letter.with_suffix(".letter"))
+
+
 @pytest.fixture(
     params=[
         pytest.param(Files, id="file"),
@@ -153,6 +175,7 @@ class Snapshots:
         pytest.param(Topic, id="kafka", marks=pytest.mark.services("kafka_broker")),
         pytest.param(Objects, id="s3", marks=pytest.mark.services("object_store")),
         pytest.param(Snapshots, id="iceberg", marks=pytest.mark.spark),
+        pytest.param(Letters, id="mailbox"),
     ]
 )
 def world(request, tmp_path):

@@ -16,7 +16,7 @@ from calve.observe.humanize import harmless
 from calve.settings import only, parse
 
 if TYPE_CHECKING:
-    from calve.sources.database.settings import DatabaseSettings
+    from calve.sources.database.settings import Tables
 
 __all__ = ["drop_source", "list_tables", "reload_source", "source"]
 
@@ -76,8 +76,8 @@ def reload_source(path: Path, tables: tuple[str, ...], pipeline: str | None, sta
     from calve.sources.database import anew, reload
     from calve.sources.database.overview import load_of
 
-    name, folder, settings = _database(path, pipeline, state)
-    if unknown := [table for table in tables if not settings.selected.has(*_split(table))]:
+    name, folder, selected = _database(path, pipeline, state)
+    if unknown := [table for table in tables if not selected.has(*_split(table))]:
         raise SettingsError(f"{name} does not read {', '.join(unknown)}: `tables` does not select it")
     load = load_of(folder)
     shown = ", ".join(tables) or "all tables"
@@ -104,15 +104,15 @@ def _split(table: str) -> tuple[str, str]:
     return schema, name
 
 
-def _database(path: Path, pipeline: str | None, state: str) -> tuple[str, StateFolder, DatabaseSettings]:
-    """Return the name of a pipeline that reads a database, the folder of its source, and the source's settings."""
-    from calve.pipeline.plugins import PLUGINS  # here, so that `calve source --help` needs no Spark
-    from calve.sources.database.settings import DatabaseSettings
+def _database(path: Path, pipeline: str | None, state: str) -> tuple[str, StateFolder, Tables]:
+    """Return the name of a pipeline that reads a database, the folder of its source, and the tables that it selects."""
+    from calve.pipeline.plugins import PLUGINS, declared  # here, so that `calve source --help` needs no Spark
 
     one = only(parse(path, PLUGINS).pipelines, pipeline)
-    if not isinstance(one.source.value, DatabaseSettings):
+    selected = declared(one).selected
+    if selected is None:
         raise SettingsError(f"The source {one.source.name} of {one.name} reads no database")
-    return one.name, state_folder_at(state) / one.name / one.source.name, one.source.value
+    return one.name, state_folder_at(state) / one.name / one.source.name, selected
 
 
 @source.command("drop")
@@ -130,17 +130,19 @@ def drop_source(path: Path, pipeline: str | None, yes: bool) -> None:
       calve source drop shop.yaml
       calve source drop pipelines/ --pipeline shop --yes
     """
-    from calve.pipeline.plugins import PLUGINS  # here, so that `calve source --help` needs no Spark
-    from calve.sources.postgres.release import drop, slot_name
-    from calve.sources.postgres.settings import PostgresSettings
+    from calve.pipeline.plugins import (  # here, so that `calve source --help` needs no Spark
+        PLUGINS,
+        declared,
+        drop_source,
+        held_by,
+    )
 
     one = only(parse(path, PLUGINS).pipelines, pipeline)
-    settings = one.source.value
-    if not isinstance(settings, PostgresSettings):
+    if not declared(one).holds_on_server:
         raise SettingsError(
             f"The source {one.source.name} of {one.name} has nothing on its server that could be dropped"
         )
     if not yes:
-        click.confirm(f"Drop the slot {slot_name(settings, one.name)} at {settings.shown}?", abort=True)
-    for line in drop(settings, one.name):
+        click.confirm(f"Drop {held_by(one)}?", abort=True)
+    for line in drop_source(one):
         echo(line)

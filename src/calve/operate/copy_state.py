@@ -16,20 +16,17 @@ from calve.object_store import StateFolder, StoreFolder
 from calve.observe.humanize import many
 from calve.observe.pause import PAUSE_FILE
 from calve.observe.status_file import REPLAY_FOLDER, STATUS_FILE
+from calve.pipeline.plugins import SOURCES
 from calve.pipeline.wiring import replay_name
 from calve.sources.file.processed_files import finished_in
+from calve.sources.settings import Form
 
 __all__ = ["copy_files", "copy_pipeline"]
 
 _STEP = "copy"
 _DLQ = "dlq"
-_TAIL = "file/tail"
-_FOLDERS = (_DLQ, "iceberg", _TAIL)
-"""Folders that are copied file by file to and from an object store; ledgers and lists have forms of their own."""
-_LOGS = ("http", "mysql", "postgres")
-"""Sources whose log has a form of its own on an object store; that of `http` may be beside the state, on a disk."""
-_LISTS = ("file", "s3")
-_OWN_FORM = ("ledger", *_LISTS, REPLAY_FOLDER)
+_OWN_FORM = ("ledger", REPLAY_FOLDER)
+"""Folders that are not copied file by file, beside those that sources declare."""
 
 
 def copy_pipeline(old: StateFolder, new: StateFolder, state: str, say: Callable[[str], None]) -> None:
@@ -58,7 +55,7 @@ def copy_pipeline(old: StateFolder, new: StateFolder, state: str, say: Callable[
             _check(ledger, target, state)
         _check_source(old, new)
         files = sum(copy_files(old / name, new / name) for name in _folders(old, new))
-        for name in _LISTS:
+        for name in _sources(Form.LIST):
             if found := finished_in(old / name).load():
                 finished_in(new / name).add(found)
         replayed_in(new / REPLAY_FOLDER).add(replayed_in(old / REPLAY_FOLDER).load())
@@ -69,8 +66,10 @@ def copy_pipeline(old: StateFolder, new: StateFolder, state: str, say: Callable[
             ledger.set_moved(state)
         batch = ledgers[0][0].last_batch if ledgers else 0
     say(f"{old.name}: copied the ledger up to batch {batch}, and {many(files, 'file')}")
-    if isinstance(new, StoreFolder) and isinstance(old, Path) and (old / "http").exists():
-        say(f"{old.name}: accepted events stay in {old / 'http'}; set `log_folder: {old.parent}` of the http source")
+    if isinstance(new, StoreFolder) and isinstance(old, Path):
+        for name in (name for name in _sources(Form.DISK_LOG) if (old / name).exists()):
+            kept = f"accepted events stay in {old / name}"
+            say(f"{old.name}: {kept}; set `log_folder: {old.parent}` of the {name} source")
 
 
 def _check(ledger: Ledger, target: StateFolder, state: str) -> None:
@@ -88,7 +87,7 @@ def _check(ledger: Ledger, target: StateFolder, state: str) -> None:
 
 def _check_source(old: StateFolder, new: StateFolder) -> None:
     is_local, becomes_local = isinstance(old, Path), isinstance(new, Path)
-    logs = _LOGS[1:] if is_local else _LOGS
+    logs = _sources(Form.LOG) if is_local else _sources(Form.LOG, Form.DISK_LOG)
     found = next((name for name in logs if (old / name).exists()), None)
     if is_local is not becomes_local and found:
         raise SettingsError(
@@ -99,11 +98,24 @@ def _check_source(old: StateFolder, new: StateFolder) -> None:
         )
 
 
+def _forms() -> dict[str, Form]:
+    """Return the form of what sources remember, by its folder in the state of a pipeline."""
+    kinds = SOURCES.items()
+    return {f"{name}/{part}".rstrip("/"): form for name, kind in kinds for part, form in kind.remembers.items()}
+
+
+def _sources(*forms: Form) -> list[str]:
+    return [folder for folder, form in _forms().items() if form in forms]
+
+
 def _folders(old: StateFolder, new: StateFolder) -> list[str]:
-    """Return the folders to copy file by file: between local folders also the logs of accepting sources."""
-    if isinstance(old, Path) and isinstance(new, Path):
-        return [*sorted(each.name for each in old.iterdir() if each.is_dir() and each.name not in _OWN_FORM), _TAIL]
-    return [*_FOLDERS, *(() if isinstance(old, Path) or isinstance(new, Path) else _LOGS)]
+    """Return the folders to copy file by file; a folder that no source declares is one of them, so nothing is left."""
+    forms = _forms()
+    own_forms = {*_OWN_FORM, *_sources(Form.LIST)}
+    if isinstance(old, Path) is not isinstance(new, Path):
+        own_forms.update(_sources(Form.LOG, Form.DISK_LOG))
+    top = sorted({name.partition("/")[0] for name in _names(old) if "/" in name} - own_forms)
+    return [*top, *(folder for folder, form in forms.items() if "/" in folder and form is Form.FILES)]
 
 
 def copy_files(old: StateFolder, new: StateFolder) -> int:

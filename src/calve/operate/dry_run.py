@@ -25,7 +25,7 @@ from calve.event.validate_json import validated
 from calve.expression.scope import TAGS
 from calve.observe import tally
 from calve.operate.dry_run_catalog import Rehearsal
-from calve.pipeline.plugins import metadata_of
+from calve.pipeline.plugins import declared
 from calve.pipeline.spark_needs import needs_s3
 from calve.pipeline.wiring import Wiring, sink_labels
 from calve.processors.chain import Chain
@@ -165,7 +165,7 @@ def attempt(
         SettingsError: The source has no such metadata.
         CalveError: The pipeline would not start, or a catalog or a schema registry does not answer.
     """
-    known = metadata_of(settings)
+    known = declared(settings).metadata
     if unknown := sorted((metadata or {}).keys() - known):
         message = f"The source {settings.source.name} has no metadata {unknown[0]}"
         raise SettingsError(message, step="settings", hint=f"It has: {', '.join(sorted(known)) or 'none'}")

@@ -23,12 +23,13 @@ from calve.errors import PositionLostError, SettingsError
 from calve.ledger.ledger import Committed, Ledger, under_construction
 from calve.object_store import StateFolder
 from calve.pipeline.batch import run_batch
-from calve.pipeline.plugins import accepts, open_source
+from calve.pipeline.plugins import declared, open_source
 from calve.pipeline.run import Catalogs, RunOptions, state_folder
 from calve.pipeline.spark_needs import needs_s3
 from calve.settings import PipelineSettings
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.opensearch.settings import OpenSearchSettings
+from calve.sources.settings import Form
 from calve.sources.source import Beginning, BeginsAnywhere, Planned, Position, Rereads, Source
 
 __all__ = ["Decision", "decide", "rebuild"]
@@ -138,7 +139,7 @@ def rebuild(
         decision = _decision(settings, found, source, beginning)
         for line in _describe_decision(decision):
             say(line)
-        if accepts(settings) and not beginning:
+        if declared(settings).accepts and not beginning:
             say("Events that were accepted but not committed were in the lost folder, and are lost with it")
         _write(folder, settings.name, decision, source)
     finally:
@@ -189,9 +190,9 @@ def _decision(
         return _chosen(settings, found, source, beginning)
     if any(isinstance(one.value, OpenSearchSettings) and not one.value.id_text for one in settings.sinks):
         raise _undecided("Documents without a document_id would be duplicated", f"{_CHOICES}; {_RISK}")
-    if accepts(settings):  # uncommitted events are lost with the folder: nothing is read again
+    if declared(settings).accepts:  # uncommitted events are lost with the folder: nothing is read again
         return Decision(_only_state(found), max(one.batch for one in found), None)
-    if settings.source.name in ("file", "s3"):
+    if Form.LIST in declared(settings).remembers.values():
         text = "The list of files that were read is lost with the state, and tables do not have their names"
         choices = "Choose which files count as read: --from earliest (none), --from latest (all), or --start-timestamp"
         raise _undecided(text, f"{choices} (those that were written before); {_RISK}")
@@ -217,13 +218,15 @@ def _chosen(settings: PipelineSettings, found: Sequence[Evidence], source: Sourc
     batch = max((one.batch for one in found), default=0)
     if isinstance(source, BeginsAnywhere):
         return Decision(state_id, batch, source.begin_at(beginning))
-    if beginning.at == "earliest" and not accepts(settings):
+    if beginning.at == "earliest" and not declared(settings).accepts:
         return Decision(state_id, batch, None)
     raise SettingsError(
         f"The source {settings.source.name} cannot start at a chosen position",
         step="rebuild",
         target=settings.source.name,
-        hint="Accepted events of http are lost with the folder; iceberg starts as its settings say: --from earliest",
+        hint="Accepted events are lost with the folder"
+        if declared(settings).accepts
+        else "It starts as its settings say: --from earliest",
     )
 
 

@@ -21,7 +21,7 @@ from calve.observe.status_file import REPLAY_FOLDER as FOLDER
 from calve.observe.totals import Totals
 from calve.observe.watch import Watch
 from calve.pipeline.driver import Driver, RunMode
-from calve.pipeline.plugins import metadata_of
+from calve.pipeline.plugins import declared
 from calve.pipeline.run import Catalogs, RunOptions, state_folder
 from calve.pipeline.spark_needs import needs_s3
 from calve.pipeline.task_modules import task_modules
@@ -159,4 +159,4 @@ def _metadata(settings: PipelineSettings) -> dict[str, pa.DataType]:
     documents = not all(sink.value.has_tables for sink in settings.sinks)
     versions = {VERSION: pa.int64()} if documents else {}
     parts = {PART: pa.string()} if settings.processors else {}
-    return {**metadata_of(settings), **versions, **parts}
+    return {**declared(settings).metadata, **versions, **parts}

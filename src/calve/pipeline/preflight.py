@@ -9,10 +9,8 @@ from calve.durable import try_folder
 from calve.errors import CalveError, SettingsError
 from calve.ledger.ledger import last_batch_of
 from calve.object_store import StateFolder, StoreFolder
-from calve.pipeline.plugins import accepts, emits_changes, is_replicated, local_log, source_kind
+from calve.pipeline.plugins import declared, local_log, source_kind
 from calve.settings import PipelineSettings
-from calve.sources.file.settings import FileSettings
-from calve.sources.http.settings import HttpSettings
 
 __all__ = ["check_sources", "local_folders", "problems"]
 
@@ -24,22 +22,26 @@ def check_sources(pipelines: Sequence[PipelineSettings], state: StateFolder, sta
         SettingsError: One cannot.
     """
     for one in pipelines:
-        problem, hint = "", ""
-        if isinstance(state, StoreFolder) and not is_replicated(one) and local_log(one) is None:
+        problem, hint, source = "", "", declared(one)
+        if isinstance(state, StoreFolder) and source.keeps_events_here and local_log(one) is None:
             problem = "keeps accepted events on a local disk, and the state is on an object store"
-            hint = (
-                f"Set `durable: replicated` of {one.source.name} to keep them on the store, or `log_folder` to a "
-                "folder on a durable local disk"
-            )
-        elif not isinstance(state, StoreFolder) and accepts(one) and is_replicated(one):
+            hint = "Run it with a state in a local folder"
+            if source.replicates:
+                hint = (
+                    f"Set `durable: replicated` of {one.source.name} to keep them on the store, or `log_folder` to a "
+                    "folder on a durable local disk"
+                )
+        elif not isinstance(state, StoreFolder) and source.accepts and not source.keeps_events_here:
             problem = "is to keep accepted events on an object store (durable: replicated), and the state is local"
             hint = "Set --state to s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, or durable: local"
-        elif standby and emits_changes(one) and not isinstance(state, StoreFolder):
+        elif standby and source.emits_changes and not isinstance(state, StoreFolder):
             problem = "keeps changes on the disk of its machine, so a standby cannot continue with them"
             hint = "Run it without --standby; or with --state on an object store"
-        elif standby and not is_replicated(one):
+        elif standby and source.keeps_events_here:
             problem = "keeps accepted events on the disk of its machine, so a standby cannot continue with them"
-            hint = "Run it without --standby; or set durable: replicated, with the state on an object store"
+            hint = "Run it without --standby"
+            if source.replicates:
+                hint += "; or set durable: replicated, with the state on an object store"
         if problem:
             name = f"The source {one.source.name} of {one.name}"
             raise SettingsError(f"{name} {problem}", step="start", target=one.name, hint=hint)
@@ -73,15 +75,7 @@ def local_folders(settings: PipelineSettings) -> list[Path]:
 def _ledger_and_source(settings: PipelineSettings, folder: StateFolder, once: bool) -> None:
     """Check that no other driver has the pipeline's local state, and that its source can start."""
     last_batch = last_batch_of(folder / "ledger", settings.name, source_kind(settings))
-    source = settings.source.value
-    if isinstance(source, HttpSettings) and not once:
-        from calve.sources.http.server import try_port
-
-        try_port(source)
-    if isinstance(source, FileSettings) and once and not source.s3 and last_batch == 0:
-        from calve.sources.file.listing import Listing
-
-        Listing(source, settings.name).require()
+    declared(settings).check_start(settings.name, once, last_batch == 0)
 
 
 def _failure(check: Callable[[], None]) -> CalveError | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from calve.catalog import storage
 from calve.engine.jvm_plan import READING
-from calve.pipeline.plugins import reads_tables
+from calve.pipeline.plugins import declared
 from calve.settings import PipelineSettings
 
 __all__ = ["needs_s3", "spark_conf"]
@@ -14,11 +14,11 @@ __all__ = ["needs_s3", "spark_conf"]
 
 def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
     """Return whether a sink or a source table is on S3, which needs Iceberg's AWS bundle."""
-    read = [catalog for one in pipelines if reads_tables(one) for catalog in one.source.value.catalogs]
+    read = [catalog for one in pipelines for catalog in declared(one).catalogs]
     written = [sink.value.locations for one in pipelines for sink in one.sinks]
     return any(storage.needs_s3(properties) for properties in read + written)
 
 
 def spark_conf(pipelines: Sequence[PipelineSettings], conf: Mapping[str, str]) -> dict[str, str]:
     """Return Spark's settings for pipelines; those of the user override them."""
-    return (READING if any(map(reads_tables, pipelines)) else {}) | dict(conf)
+    return (READING if any(declared(one).needs_spark for one in pipelines) else {}) | dict(conf)

@@ -24,18 +24,7 @@ from calve.expression.scope import TAGS
 from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.pipeline.batch_size import FIRST_BYTES
-from calve.pipeline.faults import envelope_format, unavailable_value
-from calve.pipeline.plugins import (
-    accepts,
-    emits_changes,
-    metadata_of,
-    narrowed,
-    open_sink,
-    open_source,
-    origin_of,
-    serde_of,
-    source_kind,
-)
+from calve.pipeline.plugins import declared, narrowed, open_sink, open_source, source_kind
 from calve.processors.chain import compiled
 from calve.record.receipt import Misfit
 from calve.record.target import BranchRef, TableRef, beside
@@ -111,14 +100,14 @@ class Wiring:
         self._pipeline = settings.name
         self._replays = rejects is not None
         self.feeds = () if rejects else settings.feeds
-        format = envelope_format(settings)
-        self._envelopes = Envelopes(format, unavailable=unavailable_value(settings)) if format else None
-        self._serde = serde_of(settings)
-        names = {**metadata_of(settings), **(self._envelopes.metadata if self._envelopes else {})}
+        source = declared(settings)
+        format, self._serde = source.envelope, source.serde
+        self._envelopes = Envelopes(format, unavailable=source.unavailable_value) if format else None
+        names = {**source.metadata, **(self._envelopes.metadata if self._envelopes else {})}
         self._processors = compiled(settings.processors, names)
         names |= {TAGS: pa.string()} if self._processors and self._processors.tags else {}
-        implied = IMPLIED_OPERATION if format or emits_changes(settings) else None
-        log, is_copy = Log(self.name), emits_changes(settings)
+        implied = IMPLIED_OPERATION if format or source.emits_changes else None
+        log, is_copy = Log(self.name), source.emits_changes
         self._sinks: list[Sink] = [
             open_sink(Opening(sink, label, names, location, catalog_of, log, implied, is_copy, not rejects))
             for sink, label, location in zip(
@@ -137,10 +126,10 @@ class Wiring:
         self._used = (self._used | (self._processors.metadata if self._processors else set())) - {TAGS}
         self._nonce = uuid.uuid4().hex[:6]  # files of a killed run have other names
         reader = self.source.reader
-        self._reader = reader if rejects else narrowed(settings, reader, self._used)
-        self._origin = () if rejects else origin_of(settings)
+        self._reader = reader if rejects else narrowed(reader, self._used)
+        self._origin = () if rejects else source.origin
         self.source_kind = "dead letters" if rejects else source_kind(settings)
-        self.source_accepts = not rejects and accepts(settings)
+        self.source_accepts = not rejects and source.accepts
         self.always_gathers = any(sink.always_gathers for sink in tables)
         is_typed = isinstance(self.source, OfTables)  # then tables are made before their first batch is read
         self._learns_tables = bool(tables) and not is_typed

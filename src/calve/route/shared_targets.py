@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from calve.route.route import SinkRoute, names_by_table, passing
 from calve.sources.source import SourceTable
 
-__all__ = ["SharedTargets", "shared_targets"]
-
-SharedTargets = Callable[[Sequence[SourceTable]], list[tuple[str, list[str]]]]
-"""Returns the targets that get rows of several of these tables, each with the names of the tables."""
+__all__ = ["shared_targets"]
 
 
 def shared_targets(routes: Sequence[SinkRoute], tables: Sequence[SourceTable]) -> list[tuple[str, list[str]]]:

@@ -3,19 +3,27 @@
 The driver asks a source for new events (`backlog`), plans a bounded part of them as splits (`plan`), which the ledger
 records before anything runs, and acknowledges committed positions (`acknowledge`). The reader, pickled into the tasks,
 reads one split as Arrow batches. Reading the same split twice yields the same events in the same order.
+
+A kind of source is a folder, `calve.sources.<name>`; `pipeline/plugins.py` names it:
+
+    settings.py   SETTINGS: its options, which extend `SourceSettings`
+    source.py     open(settings, folder, pipeline, context) → Source: it has no side effects before `start`
+                  probe(settings, folder, pipeline, context): check its systems for `validate --connect`
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from calve.errors import InvariantError
 from calve.event.columns import EVENT, MALFORMED
 
 __all__ = [
+    "ALONE",
     "APART",
     "EVENT",
     "LOADED",
@@ -36,10 +44,13 @@ __all__ = [
     "Reader",
     "Reloads",
     "Rereads",
+    "SharedTargets",
     "Source",
+    "SourceContext",
     "SourceTable",
     "Split",
     "StopsTables",
+    "no_shared_targets",
 ]
 
 Position = dict[str, Any]
@@ -222,6 +233,36 @@ class SourceTable:
     schema_json: str
     attributes: Mapping[str, str] | None = None
     is_history: bool = False
+
+
+SharedTargets = Callable[[Sequence[SourceTable]], list[tuple[str, list[str]]]]
+"""Returns the targets that get rows of several of these tables, each with the names of the tables."""
+
+
+def no_shared_targets(tables: Sequence[SourceTable]) -> list[tuple[str, list[str]]]:
+    """Return no target: nobody knows where rows go."""
+    return []
+
+
+def _no_lake(properties: Mapping[str, str]) -> Any:
+    raise InvariantError("This source has no catalog", step="open")
+
+
+@dataclass(frozen=True)
+class SourceContext:
+    """What a source may use of its pipeline, beside its settings and its folder.
+
+    Attributes:
+        lake_of: Opens the catalog with some properties.
+        shared_targets: Finds targets of several tables.
+    """
+
+    lake_of: Callable[[Mapping[str, str]], Any] = _no_lake
+    shared_targets: SharedTargets = no_shared_targets
+
+
+ALONE = SourceContext()
+"""A source outside of a pipeline."""
 
 
 @runtime_checkable

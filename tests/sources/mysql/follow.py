@@ -13,14 +13,13 @@ from typing import Any
 
 from calve.event.columns import SCHEMA, TYPED
 from calve.sources.database.epochs import Epochs
-from calve.sources.database.own_targets import Shared, nothing_shared
 from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.database.table import HISTORY
 from calve.sources.mysql import source
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres import source as postgres
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.source import APART, SourceTable
+from calve.sources.source import APART, SharedTargets, SourceContext, SourceTable, no_shared_targets
 from services.mysql import MYSQL_5, PASSWORD, MySql
 from services.postgres import Postgres
 from sources.mysql.edges import EDGES, sent, told
@@ -80,7 +79,7 @@ class Follower:
         histories: The rows of tables whose changes become rows, with values by the numbers of columns.
     """
 
-    def __init__(self, settings: DatabaseSettings, folder: Path, shared: Shared = nothing_shared) -> None:
+    def __init__(self, settings: DatabaseSettings, folder: Path, shared: SharedTargets = no_shared_targets) -> None:
         self.settings, self.folder, self._shared = settings, folder, shared
         self.position: Any = None
         self.rows: dict[str, dict[str, dict]] = {}
@@ -94,7 +93,7 @@ class Follower:
     def read(self) -> dict[str, dict[str, dict]]:
         """Read to the end; give the rows of each table, by their keys."""
         database = postgres if isinstance(self.settings, PostgresSettings) else source
-        opened = database.open(self.settings, self.folder, "p", self._shared)
+        opened = database.open(self.settings, self.folder, "p", SourceContext(shared_targets=self._shared))
         opened.start(self.position, True)
         self.before_first_plan()
         try:

@@ -8,22 +8,15 @@ from calve.errors import SourceError
 from calve.observe.humanize import listed
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.table import MERGED, Table
-from calve.sources.source import SourceTable
+from calve.sources.source import SharedTargets, SourceTable
 
-__all__ = ["OwnTargets", "Shared", "nothing_shared"]
+__all__ = ["OwnTargets"]
 
-Shared = Callable[[Sequence[SourceTable]], list[tuple[str, list[str]]]]
-"""Returns the targets that get rows of several of these tables, each with the names of the tables."""
 _SHOWN = 10
 _WAY_OUT = (
     'Put ${getMetadata("schema_name")} into the name of the target, or exclude a table. With merge_tables: true they '
     "share it, and schema_name and table_name are in its key"
 )
-
-
-def nothing_shared(tables: Sequence[SourceTable]) -> list[tuple[str, list[str]]]:
-    """Return no target: nobody knows where rows go."""
-    return []
 
 
 class OwnTargets:
@@ -35,7 +28,7 @@ class OwnTargets:
         database_of: Returns the name of a table's database.
     """
 
-    def __init__(self, shared: Shared, settings: DatabaseSettings, database_of: Callable[[Table], str]) -> None:
+    def __init__(self, shared: SharedTargets, settings: DatabaseSettings, database_of: Callable[[Table], str]) -> None:
         self._shared = shared
         self._shown, self._is_merged = settings.shown, settings.merge_tables
         self._database_of = database_of

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from fnmatch import fnmatchcase
-from typing import Literal
+from typing import ClassVar, Literal
 
 from calve.errors import SettingsError
 from calve.host_names import is_loopback
 from calve.settings import Size, option
 from calve.sources.database.connection import Address
+from calve.sources.settings import Claim, Form, SourceSettings
 
 __all__ = ["DatabaseSettings", "Tables"]
 
@@ -41,8 +42,12 @@ def _matches(name: str, patterns: list[str]) -> bool:
 
 
 @dataclass(frozen=True)
-class DatabaseSettings:
+class DatabaseSettings(SourceSettings):
     """Where a database is, and which of its tables are read."""
+
+    has_keys: ClassVar[bool] = True
+    emits_changes: ClassVar[bool] = True
+    remembers: ClassVar[Mapping[str, Form]] = {"": Form.LOG}
 
     host: str = option(doc="The server's name or address.", minimum=1)
     port: int = option(0, "The server's port.", minimum=1, maximum=65535)
@@ -178,6 +183,10 @@ class DatabaseSettings:
     def shown(self) -> str:
         """The server, for messages."""
         return f"{self.host}:{self.port}"
+
+    def _claim(self, key: str, name: object, verb: str) -> Claim:
+        """Return the claim to what the server knows its reader by."""
+        return Claim(key, (key, self.host, self.port, name), f"{verb} the {key} {name}; set another `{key}`")
 
     def _tls(self) -> ssl.SSLContext | None:
         if self.tls_mode == "disable":

@@ -17,14 +17,14 @@ from calve.sources.database.change_log import ChangeLog
 from calve.sources.database.comparing import Comparing
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.load import Load, check_database, chunk_of, log_position, tables_of
-from calve.sources.database.own_targets import OwnTargets, Shared
+from calve.sources.database.own_targets import OwnTargets
 from calve.sources.database.phases import Phases
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.reload import Reloads, Request
 from calve.sources.database.stopped import condition, marked, tell, why_stopped
 from calve.sources.database.stream import DatabaseStream, Target
 from calve.sources.database.table import Table
-from calve.sources.source import Backlog, Planned, Position, SourceTable
+from calve.sources.source import Backlog, Planned, Position, SharedTargets, SourceTable
 from calve.sources.source_files import files_in
 from calve.stop_point import reach
 
@@ -43,7 +43,7 @@ class DatabaseSource(Phases):
         shared: Finds targets of several tables.
     """
 
-    def __init__(self, reader: DatabaseReader, shared: Shared) -> None:
+    def __init__(self, reader: DatabaseReader, shared: SharedTargets) -> None:
         self.reader = reader
         self._own_targets = OwnTargets(shared, reader.settings, reader.database_of)
         self._settings = reader.settings

@@ -2,23 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import PurePath
-from typing import Literal
+from typing import ClassVar, Literal
+
+import pyarrow as pa
 
 from calve.event.envelope.placeholder import check_unavailable_value
+from calve.event.envelope.shape import SHAPES
 from calve.expression.regex import require_pattern
 from calve.settings import option
+from calve.sources.settings import Form, SourceSettings
 
 __all__ = [
+    "METADATA",
+    "SETTINGS",
     "AvroCodec",
     "CodecSettings",
     "CsvCodec",
     "DebeziumCodec",
     "EnvelopeCodec",
     "FileSettings",
+    "FormatSettings",
     "JsonCodec",
     "MultilineCodec",
     "NdjsonCodec",
@@ -29,6 +36,7 @@ __all__ = [
     "line_beginning",
 ]
 
+METADATA = {"file_path": pa.string(), "file_row": pa.int64()}
 _WITHOUT_LINES = ("json", "csv", "parquet", "avro", "orc")
 _NOT_LINES = (".json", ".csv", ".tsv", ".parquet", ".avro", ".orc")
 
@@ -174,6 +182,11 @@ class CodecSettings:
         return next(field.name for field in fields(self) if getattr(self, field.name) is not None)
 
     @property
+    def envelope(self) -> str | None:
+        """The format of the change stream in the files, a name in `SHAPES`; None: they have none."""
+        return self.name if self.name in SHAPES else None
+
+    @property
     def has_lines(self) -> bool:
         """Whether the events of a file are lines, or begin with one."""
         return self.name not in _WITHOUT_LINES
@@ -199,9 +212,31 @@ class S3Settings:
             yield "", "set both access_key_id and secret_access_key, or none"
 
 
+class FormatSettings(SourceSettings):
+    """Settings of a source that reads files of a format, each once.
+
+    Attributes:
+        codec: The format; None: by the extension.
+    """
+
+    codec: CodecSettings | None
+
+    @property
+    def envelope(self) -> str | None:
+        """The format of the change stream in the files; None: they have none."""
+        return self.codec.envelope if self.codec else None
+
+    @property
+    def unavailable_value(self) -> str | None:
+        """Debezium's placeholder, if the codec sets it."""
+        return self.codec.debezium.unavailable_value if self.codec and self.codec.debezium else None
+
+
 @dataclass(frozen=True)
-class FileSettings:
+class FileSettings(FormatSettings):
     """Reads files, each exactly once, from local paths or S3; with `tail` it follows local files that grow."""
+
+    remembers: ClassVar[Mapping[str, Form]] = {"": Form.LIST, "tail": Form.FILES}
 
     path: str | list[str] = option(
         doc="A path, a glob (`*`, `?`, `[…]`, `**` for folders at any depth), a folder, or a list of these; local or "
@@ -250,6 +285,28 @@ class FileSettings:
     )
 
     @property
+    def metadata(self) -> Mapping[str, pa.DataType]:
+        """The metadata attributes of an event, and their types."""
+        return METADATA
+
+    @property
+    def mode(self) -> str:
+        """How files are read: positions in files that grow are no counts of files."""
+        return "with tail" if self.tail else ""
+
+    @property
+    def format(self) -> FileSettings:
+        """These settings: a sample is read as a file."""
+        return self
+
+    def check_start(self, pipeline: str, once: bool, is_new: bool) -> None:
+        """Check that a first run with `once` has something to read."""
+        from calve.sources.file.listing import Listing  # brings the storage, as only a run needs it
+
+        if once and is_new and not self.s3:
+            Listing(self, pipeline).require()
+
+    @property
     def patterns(self) -> list[str]:
         """The paths as a list."""
         return [self.path] if isinstance(self.path, str) else list(self.path)
@@ -273,3 +330,6 @@ class FileSettings:
             yield "codec", f"`tail` reads lines, and {self.codec.name} has none; use newline, ndjson or multiline"
         if self.tail and self.compression in ("gzip", "zstd"):
             yield "compression", f"`tail` cannot follow {self.compression} files; read them without `tail`"
+
+
+SETTINGS = FileSettings

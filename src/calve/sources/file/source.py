@@ -17,17 +17,29 @@ from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Found, Storage
 from calve.sources.file.stream import compression_of
 from calve.sources.file.tail.source import TailSource
-from calve.sources.source import Backlog, Beginning, Planned, Position, Split
+from calve.sources.source import ALONE, Backlog, Beginning, Planned, Position, SourceContext, Split
+from calve.sources.try_start import try_first_event
 
-__all__ = ["PART_BYTES", "FileSource", "open"]
+__all__ = ["PART_BYTES", "FileSource", "open", "probe"]
 
 PART_BYTES = 64 << 20
 """Larger files are divided, if their codec allows it, so that several tasks read them."""
 
 
-def open(settings: FileSettings, folder: StateFolder, pipeline: str) -> FileSource | TailSource:
+def open(
+    settings: FileSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE
+) -> FileSource | TailSource:
     """Create the source of a pipeline; it reads nothing before `start`."""
     return (TailSource if settings.tail else FileSource)(settings, folder, pipeline)
+
+
+def probe(settings: FileSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
+    """Check that there are files, and read the start of the first.
+
+    Raises:
+        SourceError: It cannot be read.
+    """
+    try_first_event(open(settings, folder, pipeline))
 
 
 class FileSource:

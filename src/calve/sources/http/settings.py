@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import ClassVar, Literal
+
+import pyarrow as pa
 
 from calve.host_names import host_name, is_loopback
 from calve.settings import Size, option
+from calve.sources.settings import Claim, Form, SourceSettings
 
-__all__ = ["Authentication", "HttpBasic", "HttpSettings", "Unauthenticated"]
+__all__ = ["SETTINGS", "Authentication", "HttpBasic", "HttpSettings", "Unauthenticated"]
 
 _ORIGIN = re.compile(
     r"(?!https://[^/]*:443\b|http://[^/]*:80\b)[a-z][a-z0-9+.-]*://(?:\[[0-9a-f:]+\]|[^/\s*?#@:\[]+)(?::\d+)?/?"
@@ -49,8 +52,12 @@ class Authentication:
 
 
 @dataclass(frozen=True)
-class HttpSettings:
+class HttpSettings(SourceSettings):
     """Receives JSON (arrays, objects, NDJSON) and lines of text over HTTP; stores events until they are committed."""
+
+    accepts: ClassVar[bool] = True
+    replicates: ClassVar[bool] = True
+    remembers: ClassVar[Mapping[str, Form]] = {"": Form.DISK_LOG}
 
     port: int = option(2021, "TCP port to listen on; 0 takes any free one.", minimum=0, maximum=65535)
     host: str = option(
@@ -157,6 +164,30 @@ class HttpSettings:
     )
 
     @property
+    def metadata(self) -> Mapping[str, pa.DataType]:
+        """The kept headers, as a struct."""
+        names = self.kept_headers
+        return {"headers": pa.struct([(name, pa.string()) for name in names])} if names else {}
+
+    @property
+    def keeps_events_here(self) -> bool:
+        """Whether accepted events are on the disk of this machine."""
+        return self.durable == "local"
+
+    def claims(self, pipeline: str) -> Iterator[Claim]:
+        """Yield the port."""
+        if self.port:
+            clash = f"listens on port {self.port}; set another `port`"
+            yield Claim("port", ("port", self.port), clash, self.host)
+
+    def check_start(self, pipeline: str, once: bool, is_new: bool) -> None:
+        """Check the port and the certificate, unless it listens to nobody."""
+        from calve.sources.http.server import try_port  # brings the server, which reading a configuration does not need
+
+        if not once:
+            try_port(self)
+
+    @property
     def kept_headers(self) -> tuple[str, ...]:
         """The names of `metadata_headers` that may be kept, in lower case."""
         names = dict.fromkeys(name.lower() for name in self.metadata_headers or [])
@@ -187,3 +218,6 @@ class HttpSettings:
             yield "path", "/health is the health check's; set health_check_service: false or take another path"
         if self.ssl and not (self.ssl_certificate_file and self.ssl_key_file):
             yield "ssl", "ssl needs ssl_certificate_file and ssl_key_file"
+
+
+SETTINGS = HttpSettings

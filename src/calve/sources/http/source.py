@@ -11,14 +11,14 @@ from calve.object_store import StateFolder
 from calve.private_files import make_private
 from calve.sources.http.keys import KeyStore
 from calve.sources.http.reader import HttpReader
-from calve.sources.http.server import Server
+from calve.sources.http.server import Server, try_port
 from calve.sources.http.service import Service
 from calve.sources.http.settings import HttpSettings
 from calve.sources.log.index import Index, LogPosition
 from calve.sources.log.log import Limits, Log
-from calve.sources.source import Backlog, Planned, Position
+from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext
 
-__all__ = ["HttpSource", "open"]
+__all__ = ["HttpSource", "open", "probe"]
 
 
 class HttpSource:
@@ -116,6 +116,15 @@ class HttpSource:
         self._log.close()
 
 
-def open(settings: HttpSettings, folder: StateFolder, pipeline: str) -> HttpSource:
+def open(settings: HttpSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE) -> HttpSource:
     """Return the source of a pipeline; it has no side effects before `start`."""
     return HttpSource(settings, folder, pipeline)
+
+
+def probe(settings: HttpSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
+    """Check that the port and the certificate can be used; no client is accepted.
+
+    Raises:
+        SourceError: They cannot.
+    """
+    try_port(settings)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
 
 from calve.errors import SettingsError
 from calve.settings import option
 from calve.settings.catalog import catalog_doubts, catalog_faults
+from calve.sources.iceberg.metadata import METADATA, ORIGIN
+from calve.sources.settings import SourceSettings
 
-__all__ = ["IcebergSourceSettings", "TableSettings"]
+__all__ = ["SETTINGS", "IcebergSourceSettings", "TableSettings"]
 
 _UNUSED = "Accepted for compatibility with Data Prepper; no effect"
 
@@ -93,8 +97,12 @@ class TableSettings:
 
 
 @dataclass(frozen=True)
-class IcebergSourceSettings:
+class IcebergSourceSettings(SourceSettings):
     """Reads Iceberg tables: first their rows, then every change of a row, in the order of the commits."""
+
+    origin: ClassVar[tuple[str, ...]] = (ORIGIN,)
+    has_keys: ClassVar[bool] = True
+    needs_spark: ClassVar[bool] = True
 
     tables: list[TableSettings] = option(doc="The tables.", minimum=1)
     catalog: dict[str, str] | None = option(
@@ -118,6 +126,11 @@ class IcebergSourceSettings:
     acknowledgments: bool = option(True, f"{_UNUSED}: progress always follows the commits.")
     shuffle: dict[str, Any] | None = option(None, f"{_UNUSED}: Spark shuffles.")
 
+    @property
+    def metadata(self) -> Mapping[str, pa.DataType]:
+        """The metadata attributes of a change, and their types."""
+        return METADATA
+
     def catalog_of(self, table: TableSettings) -> dict[str, str]:
         """Return the properties of a table's catalog; none means Calve's own."""
         return (self.catalog if table.catalog is None else table.catalog) or {}
@@ -134,3 +147,6 @@ class IcebergSourceSettings:
         for index, name in enumerate(names):
             if name[0] in [other[0] for other in names[:index]]:
                 yield f"tables[{index}].table_name", f"the table {name[0]} is listed twice; use a pipeline for each"
+
+
+SETTINGS = IcebergSourceSettings

@@ -23,10 +23,10 @@ from calve.sources.iceberg.settings import IcebergSourceSettings
 from calve.sources.iceberg.spool import Spools
 from calve.sources.iceberg.store_spool import StoreSpools
 from calve.sources.iceberg.table_offset import TableOffset, offsets, position
-from calve.sources.source import Backlog, Planned, Position, SourceTable, Split
+from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext, SourceTable, Split
 from calve.store_client import file_io_at
 
-__all__ = ["IcebergSource", "Lake"]
+__all__ = ["IcebergSource", "Lake", "open", "probe"]
 
 _SPOOLS = 64
 """The most spools of one batch, so that many small snapshots do not delay it."""
@@ -278,3 +278,15 @@ def _spools(splits: Sequence[Split]) -> frozenset[str]:
 
 def _open(found: Mapping[str, TableOffset]) -> frozenset[str]:
     return frozenset(offset.open.spool for offset in found.values() if offset.open)
+
+
+def open(
+    settings: IcebergSourceSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE
+) -> IcebergSource:
+    """Return the source of a pipeline; it has no side effects before `start`."""
+    return IcebergSource(settings, folder, pipeline, context.lake_of)
+
+
+def probe(settings: IcebergSourceSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
+    """Check that the tables are there, and the settings fit them; see `IcebergSource.find`."""
+    open(settings, folder, pipeline, context).find()

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
+
+import pyarrow as pa
 
 from calve.event.envelope.placeholder import check_unavailable_value
 from calve.event.envelope.shape import SHAPES
 from calve.host_names import is_loopback
 from calve.serde.settings import FORMATS, SchemaSettings, Serde
 from calve.settings import option
+from calve.sources.settings import Claim, SourceSettings
 
 __all__ = [
+    "SETTINGS",
     "Authentication",
     "ClientCertificate",
     "Encryption",
@@ -36,6 +40,15 @@ KEPT = frozenset(
     }
 )
 """librdkafka's properties that Calve sets itself, because no event may be lost or duplicated."""
+METADATA = {
+    "kafka_topic": pa.string(),
+    "kafka_partition": pa.int32(),
+    "kafka_offset": pa.int64(),
+    "kafka_key": pa.string(),
+    "kafka_timestamp": pa.int64(),
+    "kafka_timestamp_type": pa.string(),
+    "kafka_headers": pa.string(),
+}
 UNUSED = "Accepted for compatibility with Data Prepper; no effect: Calve reads offset ranges, without a group."
 
 
@@ -126,8 +139,10 @@ class Authentication:
 
 
 @dataclass(frozen=True)
-class KafkaSettings:
+class KafkaSettings(SourceSettings):
     """Reads Kafka topics, each record exactly once."""
+
+    origin: ClassVar[tuple[str, ...]] = ("kafka_topic", "kafka_partition")
 
     bootstrap_servers: str | list[str] = option(doc="Brokers for the first connection, as host:port.", minimum=1)
     topics: list[TopicSettings] = option(doc="The topics.", minimum=1, maximum=10)
@@ -156,6 +171,28 @@ class KafkaSettings:
     acknowledgments: bool = option(
         False, "Accepted for compatibility with Data Prepper; no effect: progress always follows the commits."
     )
+
+    @property
+    def metadata(self) -> Mapping[str, pa.DataType]:
+        """The metadata attributes of a record, and their types."""
+        return METADATA
+
+    @property
+    def envelope(self) -> str | None:
+        """The format of a change stream; None: its values are no changes."""
+        format = self.topics[0].serde_format
+        return format if format in SHAPES else None
+
+    def claims(self, pipeline: str) -> Iterator[Claim]:
+        """Yield the consumer groups: two pipelines would each commit their own offsets to one."""
+        for index, topic in enumerate(self.topics):
+            if topic.group_id:
+                yield Claim(
+                    f"topics[{index}].group_id",
+                    ("group", self.servers, topic.name, topic.group_id),
+                    f"reads the topic {topic.name} as the group {topic.group_id}; set another group, because each "
+                    "pipeline must read the complete topic",
+                )
 
     @property
     def servers(self) -> str:
@@ -231,6 +268,9 @@ class KafkaSettings:
             found |= {"ssl.certificate.location": certificate.certificate, "ssl.key.location": certificate.key}
             found |= {"ssl.key.password": certificate.key_password} if certificate.key_password else {}
         return found | (_login(sasl) if sasl else {})
+
+
+SETTINGS = KafkaSettings
 
 
 def _authority(encryption: Encryption) -> dict[str, Any]:

@@ -6,9 +6,9 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, replace
-from pathlib import Path
 
 from calve.errors import PositionLostError, SettingsError, SourceError
+from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.sources.kafka import position as positions
 from calve.sources.kafka.client import lost
@@ -17,9 +17,19 @@ from calve.sources.kafka.consumer import Range, messages
 from calve.sources.kafka.group import Group
 from calve.sources.kafka.reader import KafkaReader
 from calve.sources.kafka.settings import KafkaSettings
-from calve.sources.source import READ_ROWS, Backlog, Beginning, Planned, Position, Split
+from calve.sources.source import (
+    ALONE,
+    READ_ROWS,
+    Backlog,
+    Beginning,
+    Planned,
+    Position,
+    SourceContext,
+    Split,
+)
+from calve.sources.try_start import try_start
 
-__all__ = ["KafkaSource", "open"]
+__all__ = ["KafkaSource", "open", "probe"]
 
 SPLIT_BYTES = 32 << 20
 SAMPLE_ROWS = 200
@@ -30,13 +40,22 @@ _UNORDERED = "@again"
 DELETED = "Remove it from `topics`; or recreate it and set `on_lost_position: earliest` on the source"
 
 
-def open(settings: KafkaSettings, folder: Path, pipeline: str) -> KafkaSource:
+def open(settings: KafkaSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE) -> KafkaSource:
     """Create the source of one pipeline; it stores nothing on disk.
 
     Raises:
         SourceError: librdkafka refuses the settings.
     """
     return KafkaSource(settings, pipeline)
+
+
+def probe(settings: KafkaSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
+    """Check that the brokers answer and have the topics.
+
+    Raises:
+        SourceError: They do not.
+    """
+    try_start(open(settings, folder, pipeline))
 
 
 class KafkaSource:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+import pyarrow as pa
+
 from calve.settings import option
 from calve.sources.database.settings import DatabaseSettings
+from calve.sources.mysql.attributes import METADATA
+from calve.sources.settings import Claim
 
-__all__ = ["MysqlSettings"]
+__all__ = ["SETTINGS", "MysqlSettings"]
 
 _FIRST_SERVER_ID = 1 << 31
 
@@ -36,6 +41,18 @@ class MysqlSettings(DatabaseSettings):
         "does not log: refuse the table, or read it without these changes.",
     )
 
+    @property
+    def metadata(self) -> Mapping[str, pa.DataType]:
+        """The metadata attributes of a row or a change, and their types."""
+        return METADATA
+
+    def claims(self, pipeline: str) -> Iterator[Claim]:
+        """Yield the number of the reader of the log."""
+        yield self._claim("server_id", self.server_id_of(pipeline), "has")
+
     def server_id_of(self, pipeline: str) -> int:
         """Return the number of the reader."""
         return self.server_id or _FIRST_SERVER_ID + zlib.crc32(pipeline.encode()) % _FIRST_SERVER_ID
+
+
+SETTINGS = MysqlSettings

@@ -9,7 +9,7 @@ from typing import Any
 from calve.errors import CalveError, SourceError, SourceUnavailableError
 from calve.object_store import StateFolder
 from calve.observe.log import Log
-from calve.sources.database.own_targets import OwnTargets, Shared, nothing_shared
+from calve.sources.database.own_targets import OwnTargets
 from calve.sources.database.reload import Beginning
 from calve.sources.database.source import ANY, STEP, DatabaseSource
 from calve.sources.database.stream import Target
@@ -29,9 +29,10 @@ from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.stream import Stream
 from calve.sources.mysql.survey import odd_columns
 from calve.sources.mysql.wire import Connection
+from calve.sources.source import ALONE, SharedTargets, SourceContext, no_shared_targets
 from calve.sources.source_files import encoded, read_json
 
-__all__ = ["MysqlSource", "check", "open"]
+__all__ = ["MysqlSource", "check", "open", "probe"]
 
 _LOADED = "loaded.json"
 _MOMENT_SECONDS = 0.5
@@ -146,7 +147,7 @@ class MysqlSource(DatabaseSource):
         """Do nothing."""
 
 
-def check(settings: MysqlSettings, pipeline: str, shared: Shared = nothing_shared) -> None:
+def check(settings: MysqlSettings, pipeline: str, shared: SharedTargets = no_shared_targets) -> None:
     """Check what a first start needs, and change nothing.
 
     Args:
@@ -165,6 +166,11 @@ def check(settings: MysqlSettings, pipeline: str, shared: Shared = nothing_share
         OwnTargets(shared, settings, lambda table: table.schema).require(found.tables)
 
 
-def open(settings: MysqlSettings, folder: StateFolder, pipeline: str, shared: Shared = nothing_shared) -> MysqlSource:
+def open(settings: MysqlSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE) -> MysqlSource:
     """Return the source of a pipeline; it has no side effects before `start`."""
-    return MysqlSource(MysqlReader(settings, str(folder.absolute()), pipeline), shared)
+    return MysqlSource(MysqlReader(settings, str(folder.absolute()), pipeline), context.shared_targets)
+
+
+def probe(settings: MysqlSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
+    """Check what a first start needs, and change nothing; see `check`."""
+    check(settings, pipeline, context.shared_targets)

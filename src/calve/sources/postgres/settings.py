@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
+
+import pyarrow as pa
 
 from calve.errors import SettingsError
 from calve.settings import option
 from calve.sources.database.settings import DatabaseSettings
+from calve.sources.postgres.attributes import METADATA
+from calve.sources.settings import Claim
 
-__all__ = ["PostgresSettings"]
+__all__ = ["SETTINGS", "PostgresSettings"]
 
 _NAME = re.compile(r"[a-z0-9_]{1,63}")
 _LONGEST_NAME = 63
@@ -25,6 +31,8 @@ def _check_slot(text: str) -> None:
 @dataclass(frozen=True)
 class PostgresSettings(DatabaseSettings):
     """Reads tables of a PostgreSQL database: first their rows, then every change, in the order of the commits."""
+
+    holds_on_server: ClassVar[bool] = True
 
     port: int = option(5432, "The server's port.", minimum=1, maximum=65535)
     database: str = option(doc="The database.", minimum=1)
@@ -43,6 +51,15 @@ class PostgresSettings(DatabaseSettings):
         "slots belong to the whole server; a state that began with another one keeps it.",
         check=_check_slot,
     )
+
+    @property
+    def metadata(self) -> Mapping[str, pa.DataType]:
+        """The metadata attributes of a row or a change, and their types."""
+        return METADATA
+
+    def claims(self, pipeline: str) -> Iterator[Claim]:
+        """Yield the slot."""
+        yield self._claim("slot", self.slot_of(pipeline), "reads")
 
     def slot_of(self, pipeline: str) -> str:
         """Return the name of the slot."""
@@ -65,6 +82,9 @@ class PostgresSettings(DatabaseSettings):
     def shown(self) -> str:
         """The database, for messages."""
         return f"{self.host}:{self.port}/{self.database}"
+
+
+SETTINGS = PostgresSettings
 
 
 def _named(text: str) -> str:

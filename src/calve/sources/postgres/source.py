@@ -10,7 +10,7 @@ import msgspec
 from calve.object_store import StateFolder, StoreFolder
 from calve.sources.database import reload
 from calve.sources.database.connection import ServerError
-from calve.sources.database.own_targets import OwnTargets, Shared, nothing_shared
+from calve.sources.database.own_targets import OwnTargets
 from calve.sources.database.reload import Beginning
 from calve.sources.database.source import STEP, DatabaseSource
 from calve.sources.database.stream import Target
@@ -29,8 +29,9 @@ from calve.sources.postgres.snapshot import KeptSnapshot, SnapshotName
 from calve.sources.postgres.stream import Stream
 from calve.sources.postgres.survey import odd_columns
 from calve.sources.postgres.wire import Connection, connect
+from calve.sources.source import ALONE, SharedTargets, SourceContext, no_shared_targets
 
-__all__ = ["PostgresSource", "check", "open"]
+__all__ = ["PostgresSource", "check", "drop", "held", "open", "probe"]
 
 _NO_RIGHT = "42501"
 
@@ -126,7 +127,7 @@ class PostgresSource(DatabaseSource):
         self._snapshot.close()
 
 
-def check(settings: PostgresSettings, pipeline: str, shared: Shared = nothing_shared) -> None:
+def check(settings: PostgresSettings, pipeline: str, shared: SharedTargets = no_shared_targets) -> None:
     """Check what a first start needs, and change nothing.
 
     Args:
@@ -154,7 +155,30 @@ def check(settings: PostgresSettings, pipeline: str, shared: Shared = nothing_sh
 
 
 def open(
-    settings: PostgresSettings, folder: StateFolder, pipeline: str, shared: Shared = nothing_shared
+    settings: PostgresSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE
 ) -> PostgresSource:
     """Return the source of a pipeline; it has no side effects before `start`."""
-    return PostgresSource(PostgresReader(settings, str(folder.absolute()), pipeline), shared)
+    return PostgresSource(PostgresReader(settings, str(folder.absolute()), pipeline), context.shared_targets)
+
+
+def probe(settings: PostgresSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
+    """Check what a first start needs, and change nothing; see `check`."""
+    check(settings, pipeline, context.shared_targets)
+
+
+def held(settings: PostgresSettings, pipeline: str) -> str:
+    """Return what the pipeline has on the server until `drop`.
+
+    Raises:
+        CalveError: The server does not answer, or refuses.
+    """
+    return f"the slot {release.slot_name(settings, pipeline)} at {settings.shown}"
+
+
+def drop(settings: PostgresSettings, pipeline: str) -> list[str]:
+    """Drop it; return a sentence for each thing.
+
+    Raises:
+        CalveError: The server does not answer, or refuses.
+    """
+    return release.drop(settings, pipeline)

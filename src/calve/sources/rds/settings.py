@@ -12,8 +12,9 @@ from calve.settings import option
 from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.settings import SourceSettings
 
-__all__ = ["Authentication", "RdsSettings", "RdsTables", "Tls"]
+__all__ = ["SETTINGS", "Authentication", "RdsSettings", "RdsTables", "Tls"]
 
 _UNUSED = "Accepted for compatibility with Data Prepper; no effect"
 _NO_S3 = f"{_UNUSED}, because rows are read from the database and not from an export in S3."
@@ -52,7 +53,7 @@ class Tls:
 
 
 @dataclass(frozen=True)
-class RdsSettings:
+class RdsSettings(SourceSettings):
     """Reads tables of an RDS or Aurora database as Data Prepper's `rds`, but straight from the server."""
 
     host: str | None = option(
@@ -140,3 +141,6 @@ class RdsSettings:
         if self._is_postgres:
             return ["*.*" if name == "*" else name for name in names]
         return [f"{self.database}.{name}" for name in names]
+
+
+SETTINGS = RdsSettings

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import ClassVar, Literal
+
+import pyarrow as pa
 
 from calve.settings import option
-from calve.sources.file.settings import CodecSettings, FileSettings
+from calve.sources.file.settings import CodecSettings, FileSettings, FormatSettings
+from calve.sources.s3.attributes import METADATA
+from calve.sources.settings import Form
 
-__all__ = ["Aws", "Bucket", "BucketEntry", "Filter", "S3SourceSettings", "Scan", "Scheduling", "Sqs"]
+__all__ = ["SETTINGS", "Aws", "Bucket", "BucketEntry", "Filter", "S3SourceSettings", "Scan", "Scheduling", "Sqs"]
 
 _UNUSED = "Accepted for compatibility with Data Prepper; no effect"
 
@@ -119,8 +123,10 @@ class Sqs:
 
 
 @dataclass(frozen=True)
-class S3SourceSettings:
+class S3SourceSettings(FormatSettings):
     """Reads objects of S3, each exactly once: those of listed buckets, or those that a queue announces."""
+
+    remembers: ClassVar[Mapping[str, Form]] = {"": Form.LIST}
 
     notification_type: Literal["sqs"] | None = option(None, "`sqs`, with `sqs`.")
     notification_source: Literal["s3", "eventbridge"] = option("s3", f"{_UNUSED}: both are recognized.")
@@ -143,6 +149,11 @@ class S3SourceSettings:
     buffer_timeout: timedelta = option(timedelta(seconds=10), f"{_UNUSED}: see `flush_interval` of the sink.")
 
     @property
+    def metadata(self) -> Mapping[str, pa.DataType]:
+        """The metadata attributes of an event, and their types."""
+        return METADATA
+
+    @property
     def format(self) -> FileSettings:
         """The settings with which the readers of files read an object."""
         return FileSettings(path="", codec=self.codec, compression=self.compression)
@@ -153,3 +164,6 @@ class S3SourceSettings:
             yield "", "name how objects are found: either `sqs` or `scan`"
         elif self.notification_type and self.sqs is None:
             yield "notification_type", "`sqs` is missing"
+
+
+SETTINGS = S3SourceSettings

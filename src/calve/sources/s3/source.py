@@ -21,9 +21,10 @@ from calve.sources.s3.objects import S3Object, opened, remove
 from calve.sources.s3.queue import Queue
 from calve.sources.s3.reader import S3Reader, object_of
 from calve.sources.s3.settings import S3SourceSettings
-from calve.sources.source import Backlog, Beginning, Planned, Position, Split
+from calve.sources.source import ALONE, Backlog, Beginning, Planned, Position, SourceContext, Split
+from calve.sources.try_start import try_first_event
 
-__all__ = ["PART_BYTES", "S3Source", "check", "open"]
+__all__ = ["PART_BYTES", "S3Source", "check", "open", "probe"]
 
 PART_BYTES = 64 << 20
 """Larger objects are divided, if their codec allows it, so that several tasks read them."""
@@ -33,9 +34,22 @@ _REMEMBERED_NS = 30 * 86_400 * 1_000_000_000
 _FORGET_SECONDS = 3600.0
 
 
-def open(settings: S3SourceSettings, folder: StateFolder, pipeline: str) -> S3Source:
+def open(settings: S3SourceSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE) -> S3Source:
     """Create the source of a pipeline; it reads nothing before `start`."""
     return S3Source(settings, folder, pipeline)
+
+
+def probe(settings: S3SourceSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
+    """Check that the queue answers, or read the start of the first object of the buckets.
+
+    Raises:
+        SourceError: Something is not there, or cannot be read.
+        SourceUnavailableError: Something does not answer.
+    """
+    if settings.sqs:
+        check(settings)
+    else:
+        try_first_event(open(settings, folder, pipeline))
 
 
 class S3Source:

@@ -1,0 +1,144 @@
+"""What the settings of any source answer about it: a declaration that is read without opening the source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from calve.serde.settings import Serde
+    from calve.sources.database.settings import Tables
+    from calve.sources.file.settings import FileSettings
+
+__all__ = ["Claim", "Form", "SourceSettings"]
+
+_ANY_HOST = ("", "0.0.0.0", "::")  # read, not listened on
+
+
+class Form(Enum):
+    """In what form a source keeps something in the state; a copy of the state needs to know."""
+
+    FILES = "files that are the same in a local folder and on an object store"
+    LIST = "the list of processed files"
+    LOG = "a log of events that has another form on an object store"
+    DISK_LOG = "such a log, which the option `log_folder` may keep on a disk beside a state on an object store"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What only one pipeline may have on its machine or its server.
+
+    Attributes:
+        key: The option that chooses it, e.g. `topics[0].group_id`.
+        thing: What it is; pipelines with equal things take it from each other.
+        clash: What another pipeline also does, and what helps, e.g. "listens on port 2021; set another `port`".
+        host: The address of this machine that it is on; empty: it is not on one address alone.
+    """
+
+    key: str
+    thing: tuple[object, ...]
+    clash: str
+    host: str = ""
+
+    def clashes(self, other: Claim) -> bool:
+        """Return whether two pipelines cannot both have their claims."""
+        hosts = {self.host, other.host}
+        return self.thing == other.thing and (len(hosts) == 1 or not hosts.isdisjoint(_ANY_HOST))
+
+
+class SourceSettings:
+    """Settings of a source that reads JSON events in one part and keeps nothing; sources override what differs.
+
+    Attributes:
+        accepts: Whether it accepts events from clients; then a run writes them before it ends.
+        replicates: Whether it has the option `durable`: `replicated` keeps accepted events on the state's object store.
+        origin: The metadata attributes that identify the parts that are read in parallel, each in order.
+        has_keys: Whether its events are rows of tables, which have keys.
+        emits_changes: Whether its events are changes, whose operation is the metadata attribute `operation`.
+        needs_spark: Whether it reads tables with Spark SQL.
+        holds_on_server: Whether it makes something on its server that stays until `drop` of its `source.py`.
+        remembers: What it keeps in its folder of the state: the form, by the path in it; `""`: all of the folder.
+    """
+
+    accepts: ClassVar[bool] = False
+    replicates: ClassVar[bool] = False
+    origin: ClassVar[tuple[str, ...]] = ()
+    has_keys: ClassVar[bool] = False
+    emits_changes: ClassVar[bool] = False
+    needs_spark: ClassVar[bool] = False
+    holds_on_server: ClassVar[bool] = False
+    remembers: ClassVar[Mapping[str, Form]] = {"": Form.FILES}
+
+    @property
+    def metadata(self) -> Mapping[str, pa.DataType]:
+        """The metadata attributes of its events, and their types."""
+        return {}
+
+    @property
+    def keeps_events_here(self) -> bool:
+        """Whether accepted events are on a disk of this machine, so that another one cannot continue with them."""
+        return self.accepts
+
+    @property
+    def log_folder(self) -> str | None:
+        """The local folder for accepted events, beside the state; None: the state folder."""
+        return None
+
+    @property
+    def mode(self) -> str:
+        """What distinguishes its positions from those of the same source with other options, e.g. `with tail`."""
+        return ""
+
+    @property
+    def envelope(self) -> str | None:
+        """The format of its change stream, a name in `SHAPES`; None without one."""
+        return None
+
+    @property
+    def unavailable_value(self) -> str | None:
+        """The configured placeholder of Debezium for values that did not change; None without one."""
+        return None
+
+    @property
+    def serde(self) -> Serde | None:
+        """How values with a schema become rows; None: they have none.
+
+        Raises:
+            SettingsError: The file of the schema cannot be read.
+        """
+        return None
+
+    @property
+    def format(self) -> FileSettings | None:
+        """How a sample file is read; None: by its extension."""
+        return None
+
+    @property
+    def catalogs(self) -> Sequence[Mapping[str, str]]:
+        """The properties of the catalogs that it reads."""
+        return ()
+
+    @property
+    def selected(self) -> Tables | None:
+        """The tables of a database that it loads and follows; None: it reads no database."""
+        return None
+
+    def claims(self, pipeline: str) -> Iterator[Claim]:
+        """Yield what no other pipeline may have."""
+        return iter(())
+
+    def check_start(self, pipeline: str, once: bool, is_new: bool) -> None:
+        """Check, before Spark starts, what a run needs of this machine.
+
+        Args:
+            pipeline: The pipeline's name.
+            once: Whether it reads only the current events.
+            is_new: Whether it has no batch yet.
+
+        Raises:
+            CalveError: It cannot start; the hint helps.
+        """

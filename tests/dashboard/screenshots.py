@@ -1,9 +1,13 @@
-"""`make screenshots`: pictures of the dashboard for the documentation; needs a Chromium."""
+"""`make screenshots`: pictures of the dashboard and of Spark's page for the documentation; needs a Chromium."""
 
 from __future__ import annotations
 
+import re
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from calve.dashboard.access import Access
@@ -25,12 +29,46 @@ SHOTS = (
 )
 
 
+ORDERS = """orders:
+  source: {file: {path: "in/*.ndjson", tail: true}}
+  sink: [{iceberg: {table_identifier: "shop.${/kind}", auto_create: true}}]
+"""
+
+
+def spark_page(browser: chromium.Browser, file: Path) -> None:
+    """Run a pipeline with Spark's pages on, give it three files, and take the picture of its jobs."""
+    with tempfile.TemporaryDirectory() as folder:
+        directory = Path(folder)
+        (directory / "in").mkdir()
+        (directory / "orders.yaml").write_text(ORDERS)
+        pages = ("--conf", "spark.ui.enabled=true", "--conf", "spark.ui.port=0")
+        command = [sys.executable, "-m", "calve", "run", "orders.yaml", "--metrics-port", "0", *pages]
+        run = subprocess.Popen(command, cwd=folder)
+        try:
+            for number in range(3):
+                events = (f'{{"id": {n}, "kind": "{("sales", "returns")[n % 2]}"}}\n' for n in range(100_000))
+                (directory / "in" / f"{number}.ndjson").write_text("".join(events))
+                time.sleep(8)
+            status = subprocess.run([*command[:3], "status"], cwd=folder, capture_output=True, text=True).stdout
+            address = re.search(r"Spark's pages: (\S+)", status)
+            assert address, status
+            browser.look(1100, 800, False)
+            browser.open(address[1] + "/jobs/")
+            here = f"{PICTURES.parents[1]}/src/"
+            browser.evaluate(f"document.body.innerHTML = document.body.innerHTML.replaceAll('{here}', '')")
+            browser.picture(file)
+        finally:
+            run.send_signal(signal.SIGTERM)
+            run.wait(60)
+
+
 def main() -> None:
     """Write all pictures."""
     if chromium.find() is None:
         sys.exit("There is no Chromium. Install one (Debian: apt install chromium), or name it with CALVE_CHROMIUM")
     PICTURES.mkdir(parents=True, exist_ok=True)
     with chromium.browser() as browser:
+        spark_page(browser, PICTURES / "spark-jobs.png")
         for name, path, width, dark in SHOTS:
             with tempfile.TemporaryDirectory() as folder:
                 state = Path(folder) / "calve-state"

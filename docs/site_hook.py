@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from properdocs.structure.files import File, Files
+from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 PAGES = {
@@ -19,14 +19,15 @@ PAGES = {
 }
 """Pages at the root of the repository, and their names in the site."""
 FOLDERS = ("deploy",)
-UNSEARCHED = ("decisions/", "changelog.html")
+UNSEARCHED = ("decisions/", "changelog.html", "kill-matrix.html")
 """Pages that repeat the words of others; a search should find those first."""
 
 
 def on_config(config: Any) -> Any:
-    """Add the decisions to the navigation."""
-    decisions = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("*.md"))
-    config.nav.append({"Decisions": [f"decisions/{name}" for name in decisions]})
+    """Add the decisions to the last part of the navigation, their index first."""
+    pages = sorted(path.name for path in (ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    [extend] = config.nav[-1].values()
+    extend.append({"Decisions": ["decisions/index.md", *(f"decisions/{name}" for name in pages)]})
     return config
 
 
@@ -51,10 +52,10 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
         target, _, anchor = match[1].partition("#")
         if "://" in target or not target:
             return match[0]
-        found = posixpath.normpath(posixpath.join(here, target)).removeprefix("docs/")
-        if (ROOT / "docs" / found).is_dir():
-            found = min(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs" / found).iterdir())
-        back = posixpath.relpath(found, posixpath.dirname(path) or ".")
+        linked = posixpath.normpath(posixpath.join(here, target)).removeprefix("docs/")
+        if (ROOT / "docs" / linked).is_dir():
+            linked += "/index.md"
+        back = posixpath.relpath(linked, posixpath.dirname(path) or ".")
         return f"]({back}{'#' * bool(anchor)}{anchor})"
 
     return re.sub(r"\]\(([^)\s]+)\)", moved, markdown)
@@ -63,6 +64,6 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
 def on_post_build(*, config: Any) -> None:
     """Leave pages out of the search."""
     index = Path(config.site_dir) / "search" / "search_index.json"
-    found = json.loads(index.read_text())
-    found["docs"] = [entry for entry in found["docs"] if not entry["location"].startswith(UNSEARCHED)]
-    index.write_text(json.dumps(found))
+    entries = json.loads(index.read_text())
+    entries["docs"] = [entry for entry in entries["docs"] if not entry["location"].startswith(UNSEARCHED)]
+    index.write_text(json.dumps(entries))

@@ -101,7 +101,7 @@ def table_name(sink: Sink, event: Mapping[str, Any]) -> str:
 
 
 def _in_name(value: Any) -> str | None:
-    """Return the text of a value within a name: numbers with a fraction or an exponent are DuckDB's (decision 5)."""
+    """Return the text of a value within a name: numbers with a fraction or an exponent are DuckDB's."""
     if isinstance(value, Text) and not value.lstrip("-").isdigit():
         [(text,)] = duckdb.execute("SELECT ?::JSON ->> '$'", [str(value)]).fetchall()
         return str(text)

@@ -25,8 +25,8 @@ import signal
 import sys
 import time
 import traceback
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
@@ -34,7 +34,7 @@ from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import embedded
 from calve.engine import session
-from matrix import databases
+from matrix import databases, record
 from matrix.feeds import Feed, FileFeed, HttpFeed, KafkaFeed, TableFeed
 from matrix.neighbours import EXTENSIONS, Neighbours
 from matrix.neighbours import table as neighbour_table
@@ -250,11 +250,15 @@ def _write(asked: argparse.Namespace, found: Found) -> None:
 
 
 def _save(asked: argparse.Namespace, found: Found) -> str:
-    table = "\n\n".join("\n".join(_table(_by(found, part))) for part in (slice(0, 2), slice(2, 3)) if _by(found, part))
-    (asked.folder / "matrix.md").write_text(table + "\n")
-    told = {", ".join(name): [vars(one) for one in each] for name, each in found.items()}
-    (asked.folder / "matrix.json").write_text(json.dumps({"seed": asked.seed, "rounds": told}, indent=1))
-    return table
+    sources, modes = record.columns(_by(found, slice(0, 2))), record.columns(_by(found, slice(2, 3)))
+    text = "\n\n".join("\n".join(record.by_point(table)) for table in (sources, modes) if table)
+    (asked.folder / "matrix.md").write_text(text + "\n")
+    rounds = {", ".join(name): [vars(counts) for counts in played] for name, played in found.items()}
+    (asked.folder / "matrix.json").write_text(json.dumps({"seed": asked.seed, "rounds": rounds}, indent=1))
+    command = f"make crash ROUNDS={asked.rounds} SEED={asked.seed}"
+    tables = {"command": command, "date": f"{datetime.now(UTC):%Y-%m-%d}", "sources": sources, "modes": modes}
+    (asked.folder / "record.json").write_text(json.dumps(tables, indent=1) + "\n")
+    return text
 
 
 def _arguments() -> argparse.Namespace:
@@ -342,27 +346,6 @@ def _by(found: Found, part: slice) -> dict[str, list[Counts]]:
         if name[part]:
             grouped.setdefault(", ".join(name[part]), []).extend(each)
     return grouped
-
-
-def _table(found: dict[str, list[Counts]]) -> Iterator[str]:
-    """Give the matrix in Markdown: kills by point and name, and below them what was lost and duplicated."""
-    cells = {
-        name: (
-            sum((one.kills for one in each), Counter()),
-            sum(one.events for one in each),
-            sum((one.lost for one in each), Counter()),
-            sum((one.duplicated for one in each), Counter()),
-        )
-        for name, each in sorted(found.items())
-    }
-    yield "| killed at | " + " | ".join(cells) + " | all |"
-    yield "|---|" + "---:|" * (len(cells) + 1)
-    for point in sorted({point for kills, *_ in cells.values() for point in kills}):
-        numbers = [kills[point] for kills, *_ in cells.values()]
-        yield f"| `{point}` | " + " | ".join(str(one or "") for one in numbers) + f" | {sum(numbers)} |"
-    for name, number in (("**kills**", 0), ("events", 1), ("**lost**", 2), ("**duplicated**", 3)):
-        totals = [cell[number] if isinstance(cell[number], int) else cell[number].total() for cell in cells.values()]
-        yield f"| {name} | " + " | ".join(map(str, totals)) + f" | {sum(totals)} |"
 
 
 if __name__ == "__main__":

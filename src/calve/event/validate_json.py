@@ -44,7 +44,7 @@ class Valid(NamedTuple):
 def validated(events: pa.Table, fields: Sequence[str] = ()) -> Valid:
     """Divide a table with the column `event` (and perhaps `malformed`) into JSON objects and malformed rows.
 
-    Of a repeated key `json` has only the last value (decision 7).
+    Of a repeated key `json` has only the last value (decision 54).
 
     Args:
         events: The table.

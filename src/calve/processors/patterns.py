@@ -1,6 +1,6 @@
 r"""Regular expressions of processors: RE2, as in conditions, whose time is linear in the length of the text.
 
-Data Prepper's are Java's. Lookaround, backreferences and possessive quantifiers are refused (decision 27).
+Data Prepper's are Java's. Lookaround, backreferences and possessive quantifiers are refused (decision 42).
 """
 
 from __future__ import annotations

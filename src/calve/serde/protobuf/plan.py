@@ -1,4 +1,4 @@
-"""Plans the columns of a message: which field becomes which column, and what a missing field means (decision 32)."""
+"""Plans the columns of a message: which field becomes which column, and what a missing field means (decision 31)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log on an object store: a chain of objects that only one driver can continue (decision 49).
+"""The log on an object store: a chain of objects that only one driver can continue (decision 29).
 
     log/<segment>-<offset>      the records that begin at this offset of a segment;
                                 or, where the segment ends, the head of the next one

@@ -81,13 +81,14 @@ bench: bench-kafka  ## The first of the benchmarks below, which run as make benc
 bench-%: setup
 	@cd "$(ROOT)" && PYTHONPATH="$(ROOT)/tests$${PYTHONPATH:+:$$PYTHONPATH}" "$(BIN)/python" -m bench.$* $(BENCH)
 
-docs: setup  ## Write the reference of the options and the JSON Schema into docs/
+docs: setup  ## Write what is generated into docs/: the reference, the JSON Schema, the metrics, the kill matrix
 	@cd "$(ROOT)" && "$(BIN)/calve" schema > docs/schema.json && echo "docs/schema.json"
 	@cd "$(ROOT)" && "$(BIN)/calve" schema --markdown > docs/reference.md && echo "docs/reference.md"
 	@cd "$(ROOT)" && "$(BIN)/calve" ops metrics > docs/metrics.md && echo "docs/metrics.md"
+	@cd "$(ROOT)/tests" && "$(BIN)/python" -m matrix.record && echo "docs/kill-matrix.md"
 
 site: setup  ## Build the documentation as a site into build/site; a wrong link is an error
-	@cd "$(ROOT)" && "$(BIN)/properdocs" build --strict --quiet && echo "build/site/index.html"
+	@cd "$(ROOT)" && "$(BIN)/mkdocs" build --strict --quiet && echo "build/site/index.html"
 
 screenshots: setup  ## Take the pictures of the dashboard for docs/; needs a Chromium
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m dashboard.screenshots

@@ -17,6 +17,7 @@ from calve.observe import monitoring
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import json_schema, parse_text, reference
 from command_lines import check_arguments, command_lines, commands
+from matrix import record
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
@@ -138,6 +139,26 @@ def test_every_make_target_that_the_readme_names_is_there() -> None:
 
 def test_the_readme_stays_short() -> None:
     assert len(TEXTS["README.md"].splitlines()) <= 100
+
+
+def test_every_decision_is_in_their_index() -> None:
+    index = TEXTS["docs/decisions/index.md"]
+    titles = {
+        name: re.findall(r"^# \d+\. (.*)$", text, re.MULTILINE)[0]
+        for name, text in TEXTS.items()
+        if re.match(r"docs/decisions/\d", name)
+    }
+    assert sorted(name for name, title in titles.items() if f"]({Path(name).name}) | {title} |" not in index) == []
+    assert len(re.findall(r"^\| \[\d+\]", index, re.MULTILINE)) == len(titles)
+
+
+def test_the_kill_matrix_is_that_of_the_record_and_the_guarantees_name_it() -> None:
+    kills = json.loads(record.RECORD.read_text())
+    assert TEXTS["docs/kill-matrix.md"] == record.page(kills), "run `make docs`"
+    for key in ("kills", "events", "lost", "duplicated"):
+        assert record.total(kills["sources"], key) == record.total(kills["modes"], key)
+    counts = {key: record.total(kills["sources"], key) for key in ("kills", "lost", "duplicated")}
+    assert "{kills} kills: {lost} lost, {duplicated} duplicated".format(**counts) in TEXTS["docs/guarantees.md"]
 
 
 def test_the_reference_and_the_schema_are_those_of_the_code() -> None:

@@ -36,7 +36,7 @@ QUESTIONS = {
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built as `make site` does."""
     folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "properdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     built = subprocess.run(
         command, cwd=ROOT, env={**os.environ, "PYTHONWARNINGS": "default"}, capture_output=True, text=True, check=False
     )

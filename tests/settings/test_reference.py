@@ -13,6 +13,7 @@ def test_the_reference_has_a_section_for_the_pipeline_and_each_plugin(plugins: P
         "## Processor `strict`",
         "## Sink `every`",
         "## Sink `strict`",
+        "## Accepted for compatibility",
     ]
 
 
@@ -37,7 +38,17 @@ def test_an_option_is_one_row(plugins: Plugins, row: str) -> None:
     assert row in reference(plugins).split("\n")
 
 
+def test_an_option_without_effect_is_in_the_last_table_alone(plugins: Plugins) -> None:
+    text = reference(plugins)
+    assert [line for line in text.split("\n") if "`workers`" in line or "`buffer`" in line] == [
+        "| a pipeline | `workers`, `delay` |  |",
+        "| a pipeline | `buffer` | Calve needs no buffer. |",
+    ]
+    assert "Accepted for compatibility with" not in text
+
+
 def test_a_bar_in_a_text_does_not_end_a_cell(plugins: Plugins) -> None:
-    for line in reference(plugins).split("\n"):
+    options = reference(plugins).partition("## A pipeline")[2].partition("## Accepted")[0]
+    for line in options.split("\n"):
         if line.startswith("|"):
             assert line.replace("\\|", "").count("|") == 5

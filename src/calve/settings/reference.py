@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -16,11 +17,23 @@ __all__ = ["reference"]
 
 _HEAD = """# Configuration reference
 
-Generated from the settings classes by `make docs`; do not edit. Durations are written `500ms`, `30s`, `5m`, `1h` or
-`PT5M`, sizes `64mb` or `1gb`. `${env:NAME}` and `${env:NAME:-default}` in any value read the environment, and
-`${file:PATH}` reads a file, e.g. a mounted secret, without the line end behind it. The default `none` means that the
-key is not set.
+Generated from the settings classes by `make docs`; do not edit. `calve schema` completes and checks keys in your editor.
+
+| value | how it is written |
+|---|---|
+| a duration | `500ms`, `30s`, `5m`, `1h` or `PT5M` |
+| a size | `64mb` or `1gb` |
+| from the environment | `${env:NAME}`, `${env:NAME:-default}` |
+| from a file, e.g. a mounted secret | `${file:PATH}`, without the line end behind it |
+| default `none` | the key is not set |
 """
+_ACCEPTED = "Accepted for compatibility with Data Prepper"
+_ACCEPTED_HEAD = """## Accepted for compatibility
+
+These keys of Data Prepper are accepted and have no effect.
+
+| where | keys | why |
+|---|---|---|"""
 
 _PARTS = (
     "| `source` | a map | **required** | The source of the events: one source by name. |",
@@ -33,19 +46,46 @@ _PARTS = (
 
 
 def reference(plugins: Plugins) -> str:
-    """Return the reference: pipelines, then every source, processor and sink, each with a table of options."""
-    parts = [_HEAD, _section("## A pipeline", PipelineKeys, _PARTS), _section("## Every sink", SinkKeys)]
-    for title, known in (
+    """Return the reference: pipelines, then every source, processor and sink, each with a table of options.
+
+    Options without effect are in one table at the end.
+    """
+    sections = {"A pipeline": PipelineKeys, "Every sink": SinkKeys}
+    for title, settings_of in (
         ("Source", plugins.sources),
         ("Processor", plugins.processors),
         ("Sink", plugins.sinks),
     ):
-        parts += [_section(f"## {title} `{name}`", settings) for name, settings in sorted(known.items())]
-    return "\n".join(parts)
+        sections |= {f"{title} `{name}`": settings for name, settings in sorted(settings_of.items())}
+    tables = (
+        _section(f"## {title}", settings, _PARTS if settings is PipelineKeys else ())
+        for title, settings in sections.items()
+    )
+    return "\n".join([_HEAD, *tables, _ACCEPTED_HEAD, *_accepted(sections), ""])
+
+
+def _accepted(sections: Mapping[str, type]) -> Iterator[str]:
+    """Yield the rows of the options without effect, those with the same reason together."""
+    for title, settings in sections.items():
+        keys: dict[str, list[str]] = {}
+        for key, option in _options(settings):
+            if _is_accepted(option):
+                keys.setdefault(_reason(option.option.doc), []).append(f"`{key}`")
+        where = title[:1].lower() + title[1:]
+        yield from (f"| {where} | {', '.join(names)} | {reason} |" for reason, names in keys.items())
+
+
+def _is_accepted(option: Declared) -> bool:
+    return option.option.doc.startswith(_ACCEPTED)
+
+
+def _reason(doc: str) -> str:
+    reason = re.sub(r"^(; no effect)?[,:;. ]*(because )?|; no effect(?=\.$)", "", doc.removeprefix(_ACCEPTED)).strip()
+    return reason[:1].upper() + reason[1:]
 
 
 def _section(title: str, settings: type, before: Iterable[str] = ()) -> str:
-    rows = [*before, *(_row(key, option) for key, option in _options(settings))]
+    rows = [*before, *(_row(key, option) for key, option in _options(settings) if not _is_accepted(option))]
     table = ["| key | type | default | meaning |", "|---|---|---|---|", *rows] if rows else ["No options."]
     return "\n".join([title, "", summary(settings), "", *table, ""])
 

@@ -188,7 +188,7 @@ def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable
 def _check_notes(running: Calve) -> None:
     """Check the history of a table without a key, and the statement of the documentation that makes its rows of it."""
     spark = running.shared_spark()
-    text = (Path(__file__).parents[3] / "docs" / "postgres.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "databases.md").read_text()
     [sql] = re.findall(r"```sql\n(WITH .*?)```", text, re.DOTALL)
     history = spark.table("lakehouse.shop.notes")
     counts = {row[0]: row[1] for row in history.groupBy("change_type").count().collect()}

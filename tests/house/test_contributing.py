@@ -1,0 +1,76 @@
+"""The pages of CONTRIBUTING are true: their processor and their command work, and no module that knows a type is missing."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from click.testing import CliRunner
+
+import calve
+from calve.cli import main
+from calve.pipeline.plugins import PLUGINS
+from calve.processors.registry import PROCESSORS
+from calve.settings import reference
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "CONTRIBUTING.md").read_text()
+CONFIG = {
+    "p": {
+        "source": {"file": {"path": "in/*.ndjson"}},
+        "processor": [{"reverse_string": {"with_keys": ["name"]}}],
+        "sink": [{"iceberg": {"table_identifier": "a.b", "auto_create": True}}],
+    }
+}
+
+
+def section(title: str) -> str:
+    """Return the text of a section."""
+    [text] = re.findall(rf"^## {title}\n(.*?)(?=^## |\Z)", PAGE, re.DOTALL | re.MULTILINE)
+    return text
+
+
+def module_of(title: str, name: str) -> ModuleType:
+    """Return a module with the code of a section."""
+    [code] = re.findall(r"```python\n(.*?)```", section(title), re.DOTALL)
+    module = ModuleType(name)
+    sys.modules[name] = module
+    exec(compile(code, name, "exec"), module.__dict__)
+    return module
+
+
+def test_a_processor_is_added_by_a_class_and_a_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "calve.processors.reverse", None)
+    processor = module_of("Add a processor", "calve.processors.reverse").ReverseString
+    monkeypatch.setitem(PROCESSORS, "reverse_string", processor)
+    good, bad, other = calve.try_events(CONFIG, [{"name": "abc", "n": 1.50}, {"name": 7}, {"n": 2}]).events
+    assert good.processed[-1].after == ['{"name":"cba","n":1.5}']
+    assert [(reject.code, reject.field) for reject in bad.rejects] == [("PROCESSOR_FAILED", "name")]
+    assert not other.processed
+    assert not other.rejects
+    assert "## Processor `reverse_string`\n\nReverses strings." in reference(PLUGINS)
+    wrong = {"p": {**CONFIG["p"], "processor": [{"reverse_string": {"with_keys": []}}]}}
+    assert "with_keys" in str(calve.validate(wrong).errors)
+
+
+def test_a_command_is_added_by_a_module_and_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "calve.cli.greet", None)
+    module_of("Add a command", "calve.cli.greet")
+    monkeypatch.setitem(main.COMMANDS, "greet", "Greet a pipeline.")
+    greeted = CliRunner().invoke(main.calve, ["greet", "orders", "--state", "s"])
+    assert (greeted.exit_code, greeted.output) == (0, "orders: hello, your state is in s\n")
+    assert "Greet a pipeline." in CliRunner().invoke(main.calve, ["greet", "--help"]).output
+    assert CliRunner().invoke(main.calve, ["greet"]).exit_code == 2
+
+
+def test_every_module_that_knows_a_type_is_on_the_page() -> None:
+    named = set(re.findall(r"`((?:src|core)/[\w/.]+)`", section("Add a type or a cast")))
+    assert sorted(name for name in named if not (ROOT / name).exists()) == []
+    sources = (
+        path for path in (ROOT / "src").rglob("*.py") if re.search(r"\b(?:UUIDType|TimeType)\b", path.read_text())
+    )
+    assert sorted({path.relative_to(ROOT).as_posix() for path in sources} - named) == []

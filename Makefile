@@ -87,6 +87,7 @@ docs: setup  ## Write what is generated into docs/: the reference, the JSON Sche
 	@cd "$(ROOT)" && "$(BIN)/calve" ops metrics > docs/metrics.md && echo "docs/metrics.md"
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m matrix.record && echo "docs/kill-matrix.md"
 
+site: export NO_MKDOCS_2_WARNING := 1
 site: setup  ## Build the documentation as a site into build/site; a wrong link is an error
 	@cd "$(ROOT)" && "$(BIN)/mkdocs" build --strict --quiet && echo "build/site/index.html"
 

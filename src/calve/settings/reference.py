@@ -17,7 +17,7 @@ __all__ = ["reference"]
 
 _HEAD = """# Configuration reference
 
-Generated from the settings classes by `make docs`; do not edit. `calve schema` completes and checks keys in your editor.
+Generated from the settings classes by `make docs`; do not edit. `calve schema` completes keys in your editor.
 
 | value | how it is written |
 |---|---|

@@ -39,7 +39,7 @@ check: setup  ## Format, lint, types, import law; with cargo also the compiled c
 test: export PYTHONDONTWRITEBYTECODE :=
 test: setup  ## Fetch what the tests need (Kafka, S3 jar), check, then run them all; TESTS=path for some
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
-	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
+	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jvm.jars --s3 >/dev/null
 	@"$(BIN)/python" -m calve.compiled.build --checked >/dev/null
 	@$(MAKE) --no-print-directory -f "$(ROOT)/Makefile" check
 	@cd "$(ROOT)" && exec "$(BIN)/python" tests/shares.py -ra --durations=5 $(TESTS)
@@ -53,21 +53,21 @@ crash: ROUNDS := 8
 crash: SEED := 1
 crash: setup  ## Kill pipelines at every point and at any time, and count what is lost; ROUNDS=100 SEED=7 for others
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
-	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
+	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jvm.jars --s3 >/dev/null
 	@cd "$(ROOT)/tests" && PYTHONWARNINGS=ignore "$(BIN)/python" -m matrix.run --rounds "$(ROUNDS)" --seed "$(SEED)" $(CRASH)
 
 crash-cluster: KILLS := 20
 crash-cluster: SEED := 1
 crash-cluster: setup  ## Kill executors, workers and drivers of a Spark cluster, with a standby; KILLS=100 SEED=7 for others
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
-	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
+	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jvm.jars --s3 >/dev/null
 	@cd "$(ROOT)/tests" && PYTHONWARNINGS=ignore "$(BIN)/python" -m matrix.cluster --kills "$(KILLS)" --seed "$(SEED)" $(CRASH)
 
 faults: ROUNDS := 1
 faults: SEED := 1
 faults: setup  ## Break S3, catalog, Kafka, OpenSearch and registry in each way, and count what is lost; ROUNDS=3 SEED=7 for others
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
-	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jars --s3 >/dev/null
+	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jvm.jars --s3 >/dev/null
 	@cd "$(ROOT)/tests" && PYTHONWARNINGS=ignore "$(BIN)/python" -m faults.run --rounds "$(ROUNDS)" --seed "$(SEED)" $(FAULTS)
 
 soak: MINUTES := 30

@@ -61,11 +61,11 @@ pip_install() {
 
 find_java() {
   "$bin/python" - <<'PYTHON'
-from calve.engine import java
+from calve.engine.jvm import jdk
 from calve.errors import EngineError
 
 try:
-    found = java.find()
+    found = jdk.find()
 except EngineError:
     raise SystemExit(1) from None
 print(f"      Java {found.version}: {found.executable}")
@@ -84,8 +84,8 @@ if ! find_java; then
   find_java || fail "the Java that was installed does not run here. Install a JDK 17 or 21 and set JAVA_HOME"
 fi
 echo "[5/6] Fetching the jars that Spark needs for Iceberg (60 MB the first time)"
-"$bin/python" -m calve.engine.jars >/dev/null
+"$bin/python" -m calve.engine.jvm.jars >/dev/null
 echo "[6/6] Preparing Java's classes, so that Spark starts in half the time (half a minute the first time)"
-"$bin/python" -m calve.engine.archive >/dev/null || echo "      that did not work; Spark just starts slower"
+"$bin/python" -m calve.engine.jvm.archive >/dev/null || echo "      that did not work; Spark just starts slower"
 touch .venv/.ready
 echo "Ready: .venv/bin/calve --help"

@@ -26,7 +26,7 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.changes.plan import Planner
 from calve.changes.table_changes import TableChanges
 from calve.engine import session
-from calve.engine.jvm_plan import READING
+from calve.engine.jvm.plan import READING
 
 FILES = 8
 KINDS = [("copy-on-write", 2), ("copy-on-write", 3), ("merge-on-read", 2), ("merge-on-read", 3)]

@@ -16,7 +16,7 @@ from subprocess import Popen
 
 from bench.measure import Figures, measured
 from bench.peers import WAIT_SECONDS, started
-from calve.engine import java
+from calve.engine.jvm import jdk
 from services import jars
 
 VERSION = "3.6.1.Final"
@@ -96,7 +96,7 @@ def _until_reached(running: Popen[bytes], log: Path) -> list[int]:
 
 def _compiled(folder: Path) -> list[str]:
     """Compile the program into a folder; return the command that runs it."""
-    executable = str(java.find().executable)
+    executable = str(jdk.find().executable)
     path = os.pathsep.join(map(str, jars.resolve(f"debezium-{VERSION}", *COORDINATES).glob("*.jar")))
     command = [executable, "-m", "jdk.compiler/com.sun.tools.javac.Main", "-d", str(folder), "-cp", path, str(PROGRAM)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from calve.engine import jars
+from calve.engine.jvm import jars
 from services import duckdb_iceberg
 
 TABLES_A_QUERY = 50

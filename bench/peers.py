@@ -18,7 +18,7 @@ from subprocess import Popen
 from bench import lake
 from bench.made_events import COLUMNS
 from bench.measure import Figures, measured
-from calve.engine import jars, java
+from calve.engine.jvm import jars, jdk
 from services import jars as services
 from services import packages, process
 from services.kafka import Kafka
@@ -91,7 +91,7 @@ CREATE TEMPORARY TABLE events ({columns}) WITH (
 INSERT INTO lakehouse.bench.`{table}` SELECT * FROM events;
 """
 OPENS = (
-    "java.lang java.net java.io java.nio java.lang.reflect java.text java.time java.util java.util.concurrent "
+    "java.lang java.net java.io java.nio java.lang.reflect jdk.text java.time java.util java.util.concurrent "
     "java.util.concurrent.atomic java.util.concurrent.locks sun.nio.ch"
 )
 
@@ -123,7 +123,7 @@ def flink(home: Path, sql: str, folder: Path, count: int) -> Figures:
     path = os.pathsep.join([f"{home}/lib/*", f"{_alone(f'flink-{FLINK}-iceberg', FLINK_JARS)}/*"])
     opens = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in OPENS.split()]
     program = Path(__file__).with_name("FlinkSql.java")
-    command = [str(java.find().home / "bin" / "java"), "-Xmx3g", *opens, "-cp", path, str(program), str(script)]
+    command = [str(jdk.find().home / "bin" / "java"), "-Xmx3g", *opens, "-cp", path, str(program), str(script)]
     return _to_its_end(command, folder, count)
 
 
@@ -163,7 +163,7 @@ def connect_command(
     lib = services.resolve(f"kafka-connect-{KAFKA}-iceberg-{ICEBERG}", *CONNECT)
     main = "org.apache.kafka.connect.cli.ConnectStandalone"
     quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
-    return [str(java.find().executable), "-Xmx2g", quiet, "-cp", f"{lib}/*", main, str(worker), str(sink)]
+    return [str(jdk.find().executable), "-Xmx2g", quiet, "-cp", f"{lib}/*", main, str(worker), str(sink)]
 
 
 @contextmanager

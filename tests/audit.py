@@ -25,7 +25,7 @@ def main() -> int:
     problems = [problem for lock in LOCKS for problem in python(lock)] + rust()
     print(*problems, sep="\n") if problems else print("No known vulnerability.")
     print(
-        "Jars (Spark's of pyspark, Iceberg's of calve/engine/jars.py) are not asked about: compare their versions with"
+        "Jars (Spark's of pyspark, Iceberg's of calve/engine/jvm/jars.py) are not asked about: compare their versions with"
     )
     print(
         "the advisories of Apache Spark and Apache Iceberg, or run OWASP dependency-check on .venv and ~/.cache/calve."

@@ -10,8 +10,8 @@ import pytest
 
 from calve.cli import checks
 from calve.compiled import library
-from calve.engine import jars, java
-from calve.engine.cache import cache_folder
+from calve.engine.jvm import jars, jdk
+from calve.engine.jvm.cache import cache_folder
 from calve.errors import EngineError
 
 from .conftest import Shell
@@ -22,7 +22,7 @@ def _all_is_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that has everything, whatever this one has."""
     monkeypatch.setenv("CALVE_CACHE", str(tmp_path / "cache"))
     (cache_folder() / "jars").mkdir()
-    monkeypatch.setattr(java, "find", lambda: java.Java(Path("/jdk/bin/java"), 17, Path("/jdk")))
+    monkeypatch.setattr(jdk, "find", lambda: jdk.Java(Path("/jdk/bin/java"), 17, Path("/jdk")))
     monkeypatch.setattr(checks, "_memory_bytes", lambda: 8 << 30)
     monkeypatch.setattr(jars, "resolve", fetched)
     fetched(jars.needed())
@@ -63,10 +63,10 @@ def test_a_missing_core_is_a_note_with_the_way_out(shell: Shell, monkeypatch: py
 
 
 def test_missing_java_is_told_with_the_way_out(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    def find() -> java.Java:
+    def find() -> jdk.Java:
         raise EngineError("Spark needs Java 17 or 21, found none", hint="Install a JDK 17")
 
-    monkeypatch.setattr(java, "find", find)
+    monkeypatch.setattr(jdk, "find", find)
     result = shell("doctor")
     assert result.exit_code == 1
     assert "BAD   java     Spark needs Java 17 or 21, found none" in result.stdout

@@ -125,7 +125,7 @@ def test_output_that_cannot_be_written_is_an_error_in_one_line(arguments: list[s
 
 def test_what_run_needs_before_its_jvm_starts_imports_no_spark() -> None:
     code = (
-        "import sys, calve.engine.process, calve.pipeline.plugins, calve.pipeline.spark_needs\n"
+        "import sys, calve.engine.jvm.process, calve.pipeline.plugins, calve.pipeline.spark_needs\n"
         "sys.exit('pyspark' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from calve.date_patterns import pattern_parts
-from calve.engine import java
+from calve.engine.jvm import jdk
 
 JAVA = Path(__file__).parent / "JavaDates.java"
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")
@@ -144,7 +144,7 @@ def pairs(seed: int, count: int) -> Iterator[Pair]:
 
 def answers(asked: list[Pair]) -> list[str]:
     """Return what Java says: nanoseconds since 1970, `-` or `!`."""
-    command = [str(java.find().executable), "-Xshare:auto", "-XX:TieredStopAtLevel=1", str(JAVA)]
+    command = [str(jdk.find().executable), "-Xshare:auto", "-XX:TieredStopAtLevel=1", str(JAVA)]
     lines = "".join("\t".join(pair) + "\n" for pair in asked)
     ran = subprocess.run(command, input=lines.encode(), capture_output=True, check=False)
     if b"jdk.compiler" in ran.stderr:

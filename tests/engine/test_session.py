@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from calve.engine.jvm_plan import JvmPlan
-from calve.engine.master import is_local, master_of
+from calve.engine.jvm.master import is_local, master_of
+from calve.engine.jvm.plan import JvmPlan
 from calve.engine.session import _environment
-from calve.engine.workers import environment_of
+from calve.engine.workers.environment import environment_of
 
 BOUND_SECONDS = 240
 COUNT = """

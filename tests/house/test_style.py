@@ -166,7 +166,7 @@ def test_nothing_starts_processes_for_tasks_but_spark():
     )
     assert {name for name, path in MODULES.items() if forks.search(path.read_text())} == set()
     starts = {name for name, path in MODULES.items() if "subprocess." in path.read_text()}
-    engine = {f"engine/{name}.py" for name in ("archive", "java", "process", "pyspark_private")}
+    engine = {f"engine/{name}.py" for name in ("jvm/archive", "jvm/jdk", "jvm/process", "pyspark_private")}
     assert starts == engine | {
         "cli/demo.py",
         "compiled/build.py",

@@ -31,7 +31,7 @@ def test_its_python_runs_calve_without_an_installation(tmp_path: Path) -> None:
     assert [name.split()[0] for name in names] == ["calve", "click"]
     with tarfile.open(tmp_path / "calve.tar.gz") as archive:
         archive.extractall(tmp_path / "there", filter="data")
-    found = _run(tmp_path / "there", "-S", "-c", "import calve.engine.daemon, click; print(click.__file__)")
+    found = _run(tmp_path / "there", "-S", "-c", "import calve.engine.workers.daemon, click; print(click.__file__)")
     assert found.stdout.startswith(str(tmp_path / "there")), found.stderr
     assert sorted(each.name for each in tmp_path.iterdir()) == ["calve.tar.gz", "there"]
 

@@ -13,7 +13,7 @@ from typing import Any
 from datafusion import SessionContext
 from pyiceberg_core.datafusion import IcebergDataFusionTable
 
-from calve.engine import archive, jars, java
+from calve.engine.jvm import archive, jars, jdk
 
 PYICEBERG = """
 import json, sys
@@ -54,7 +54,7 @@ class PlainSpark:
     def __init__(self, log: Path) -> None:
         self._log = log
         files = jars.resolve(jars.needed(needs_s3=False))
-        path, options = os.pathsep.join(map(str, files)), archive.options(java.find(), files)
+        path, options = os.pathsep.join(map(str, files)), archive.options(jdk.find(), files)
         script = Path(__file__).with_name("plain_spark.py")
         with log.open("wb") as said:
             self._process = subprocess.Popen(
@@ -63,7 +63,7 @@ class PlainSpark:
                 stdout=subprocess.PIPE,
                 stderr=said,
                 text=True,
-                env={**os.environ, "JAVA_HOME": str(java.find().home)},
+                env={**os.environ, "JAVA_HOME": str(jdk.find().home)},
             )
 
     def __call__(self, lakehouse: Path, queries: list[str]) -> list[list[list[Any]]]:

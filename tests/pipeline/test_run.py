@@ -10,7 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 
-from calve.engine.workers import PRELOADED
+from calve.engine.workers.environment import PRELOADED
 from calve.observe.watch import Watch
 from calve.pipeline import run
 from calve.pipeline.plugins import PLUGINS

@@ -9,7 +9,7 @@ from typing import Any
 
 import urllib3
 
-from calve.engine import java
+from calve.engine.jvm import jdk
 from services import jars, process
 
 VERSION = "1.6.14"
@@ -52,7 +52,7 @@ class ElasticMq:
         file, log = self._folder / "elasticmq.conf", self._folder / "elasticmq.log"
         file.write_text(CONFIGURATION.format(port=self.port))
         main = ["-cp", f"{fetch()}/*", "org.elasticmq.server.Main"]
-        command = [str(java.find().executable), *QUICK, f"-Dconfig.file={file}", *main]
+        command = [str(jdk.find().executable), *QUICK, f"-Dconfig.file={file}", *main]
         self._process = process.start(command, log)
         process.wait_for_port(self._process, self.port, log, START_SECONDS)
         process.wait_until(self._answers, "the queue answers", START_SECONDS)

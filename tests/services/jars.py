@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pyspark
 
-from calve.engine import java
-from calve.engine.cache import cache_folder
-from calve.engine.jars import REPOSITORY
+from calve.engine.jvm import jdk
+from calve.engine.jvm.cache import cache_folder
+from calve.engine.jvm.jars import REPOSITORY
 
 PATTERN = "[artifact]-[revision](-[classifier]).[ext]"
 
@@ -47,7 +47,7 @@ def _run_ivy(work: Path, coordinates: tuple[str, ...]) -> None:
         f"<dependencies>{wanted}</dependencies></ivy-module>"
     )
     command = [
-        str(java.find().executable),
+        str(jdk.find().executable),
         "-jar",
         str(_ivy()),
         *_settings(work),

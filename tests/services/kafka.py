@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
-from calve.engine import java
+from calve.engine.jvm import jdk
 from services import jars, process
 
 VERSION = "4.3.1"
@@ -225,7 +225,7 @@ class Kafka:
             raise RuntimeError(f"cannot format the broker's folder: {done.stdout[-2000:]}{done.stderr[-2000:]}")
 
     def _java(self, main: str, *arguments: str) -> list[str]:
-        return [str(java.find().executable), *JAVA_OPTIONS, *self._options, "-cp", f"{fetch()}/*", main, *arguments]
+        return [str(jdk.find().executable), *JAVA_OPTIONS, *self._options, "-cp", f"{fetch()}/*", main, *arguments]
 
     def _answers(self) -> bool:
         try:

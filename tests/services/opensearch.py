@@ -11,7 +11,7 @@ from typing import Any
 import pyspark
 import urllib3
 
-from calve.engine import java
+from calve.engine.jvm import jdk
 from services import jars, process
 
 VERSION = "2.19.6"
@@ -117,7 +117,7 @@ class OpenSearch:
         path = ":".join(map(str, [fetch() / "*", *janino]))
         source = Path(__file__).with_name("Node.java")
         return [
-            str(java.find().executable),
+            str(jdk.find().executable),
             *JAVA_OPTIONS,
             *self._options,
             *("-cp", path, "org.codehaus.janino.SimpleCompiler", str(source), "Node"),

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from calve.engine.cache import cache_folder
+from calve.engine.jvm.cache import cache_folder
 
 
 def folder_of(name: str) -> Path:

@@ -13,7 +13,7 @@ from subprocess import Popen
 
 import pyspark
 
-from calve.engine import java
+from calve.engine.jvm import jdk
 from services import process
 
 HEAP = "-Xmx256m"
@@ -94,10 +94,10 @@ class SparkCluster:
 
     def _start(self, name: str, port: int, log: Path, *given: str) -> Popen[bytes]:
         jars = Path(pyspark.__file__).parent / "jars"
-        command = [str(java.find().executable), HEAP, "-cp", f"{jars}/*", f"org.apache.spark.deploy.{name}"]
+        command = [str(jdk.find().executable), HEAP, "-cp", f"{jars}/*", f"org.apache.spark.deploy.{name}"]
         where = ["--port", str(port), "--webui-port", "0"]
         own = {"SPARK_LOCAL_DIRS": str(log.parent / "local"), "SPARK_LOCAL_IP": "127.0.0.1"}
-        own["JAVA_HOME"] = str(java.find().home)
+        own["JAVA_HOME"] = str(jdk.find().home)
         return process.start([*command, *where, *given], log, self._environment | own)
 
     def _is_executor(self, process: Path) -> bool:

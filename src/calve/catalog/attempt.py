@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from calve.catalog.trust import Trust
-from calve.engine.jvm import called
+from calve.engine.java.errors import called
 from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
 

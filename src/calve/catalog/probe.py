@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from calve.catalog.diagnose import disk_explained
 from calve.durable import local_path, try_folder
-from calve.engine.jvm import java_errors
+from calve.engine.java.errors import java_errors
 
 if TYPE_CHECKING:
     from calve.catalog.catalog import Catalog

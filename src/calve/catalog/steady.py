@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from calve.engine.compiled import java_class
-from calve.engine.jvm import called, java_errors
+from calve.engine.java.compiled import java_class
+from calve.engine.java.errors import called, java_errors
 from calve.errors import CommitConflictError, CommitError, InvariantError
 
 __all__ = ["Steady"]

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 from calve.catalog.storage import for_executors
 from calve.durable import local_path
-from calve.engine.compiled import java_class
+from calve.engine.java.compiled import java_class
 from calve.errors import UnsupportedError
 from calve.observe.log import Log
 

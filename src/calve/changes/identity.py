@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as f
 
-from calve.engine.jvm import java_errors
+from calve.engine.java.errors import java_errors
 from calve.errors import SettingsError
 from calve.sql import spark_name
 

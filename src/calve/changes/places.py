@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from calve.engine.compiled import java_class
 from calve.engine.engine import Engine
+from calve.engine.java.compiled import java_class
 from calve.errors import UnsupportedError
 
 __all__ = ["refuse_files", "refuse_tasks"]

@@ -18,9 +18,9 @@ from pyspark.sql.types import StructType
 
 from calve.changes.places import refuse_tasks
 from calve.changes.snapshot import History, Snapshot, Step
-from calve.engine.compiled import java_class
 from calve.engine.engine import Engine
-from calve.engine.jvm import caused_by, java_errors
+from calve.engine.java.compiled import java_class
+from calve.engine.java.errors import caused_by, java_errors
 from calve.errors import NoTargetError, PositionLostError, UnsupportedError
 
 __all__ = ["ADDED", "ALL", "DELETED", "REMOVED", "RESTORED", "Plan", "Planner", "reading"]

@@ -127,7 +127,7 @@ def _opened(table: str, chosen: Mapping[str, Any]) -> Iterator[TableChanges]:
     from calve.changes.plan import Planner
     from calve.changes.table_changes import TableChanges
     from calve.engine import session
-    from calve.engine.jvm_plan import READING
+    from calve.engine.jvm.plan import READING
 
     properties = dict(chosen["catalog"]) or embedded(Path("lakehouse"))
     file = sqlite_file(properties)

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Literal
 
 from calve.compiled import library
-from calve.engine import jars, java
-from calve.engine.cache import cache_folder
+from calve.engine.jvm import jars, jdk
+from calve.engine.jvm.cache import cache_folder
 from calve.errors import CalveError, EngineError
 from calve.object_store import StateFolder, StoreFolder
 from calve.observe.humanize import size
@@ -91,7 +91,7 @@ def _core() -> Check:
 
 def _java() -> Check:
     try:
-        found = java.find()
+        found = jdk.find()
     except EngineError as error:
         return Check("java", "wrong", error.message, error.hint)
     return Check("java", "ok", f"{found.version} at {found.executable}")

@@ -36,7 +36,7 @@ def doctor(ctx: click.Context, /, state: str, fetch: bool, s3: bool) -> None:
       calve doctor --fetch          also download the jars, e.g. when you build an image
     """
     from calve.cli.checks import checks  # here, so that `calve doctor --help` needs no Spark
-    from calve.engine import jars
+    from calve.engine.jvm import jars
 
     if fetch:
         jars.resolve(jars.needed(s3))

@@ -59,7 +59,7 @@ def replay_entries(
       calve dlq replay orders.yaml --table shop.orders --state /var/lib/calve
     """
     from calve.cli.signals import run_until_asked  # here, so that `--help` and `dlq list` need no Spark
-    from calve.engine.process import abandon_all
+    from calve.engine.jvm.process import abandon_all
     from calve.observe.watch import Watch
     from calve.operate.replay import Chosen, replay
     from calve.pipeline.plugins import PLUGINS

@@ -15,7 +15,7 @@ from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.cli.signals import run_until_asked, sigterm_exits
 from calve.compiled import library
-from calve.engine.master import is_local, master_of
+from calve.engine.jvm.master import is_local, master_of
 from calve.observe.log import Log, configure
 from calve.operate.bundle import settings as bundle_settings
 from calve.settings import Parsed, parse
@@ -70,7 +70,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
       curl -s localhost:9600/metrics
       curl -s localhost:9600/readyz
     """
-    from calve.engine.process import abandon_all, start_early  # here, so that `calve run --help` is fast
+    from calve.engine.jvm.process import abandon_all, start_early  # here, so that `calve run --help` is fast
     from calve.pipeline.plugins import PLUGINS
     from calve.pipeline.spark_needs import needs_s3, spark_conf
 

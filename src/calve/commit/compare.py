@@ -21,7 +21,7 @@ from calve.commit.mark import CommitTarget, Mark
 from calve.commit.merge import has_branch, merge, relation_of, writes_by
 from calve.commit.swap import swap
 from calve.engine.engine import Engine
-from calve.engine.jvm import java_errors
+from calve.engine.java.errors import java_errors
 from calve.engine.pyspark_private import logical_plan
 from calve.observe.humanize import many
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ, WriteMode, apart

@@ -9,7 +9,7 @@ from typing import Any
 
 from calve.catalog.catalog import Catalog
 from calve.commit.mark import Mark
-from calve.engine.jvm import java_errors
+from calve.engine.java.errors import java_errors
 from calve.sources.source import Position
 
 __all__ = ["Evidence", "evidence"]

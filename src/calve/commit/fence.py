@@ -29,7 +29,7 @@ from calve.commit.mark import CommitTarget, Mark
 from calve.commit.specs import make_global, need_unpartitioned_spec
 from calve.commit.stage import Lose, Report, refuse, stage
 from calve.commit.swap import swap
-from calve.engine.jvm import java_errors
+from calve.engine.java.errors import java_errors
 from calve.errors import CommitConflictError, CommitError
 from calve.observe.report import TableFiles
 from calve.record.content_file import ContentFile

@@ -17,7 +17,7 @@ from pyiceberg.types import StructType
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import retried
 from calve.commit.mirror_defaults import new_defaults, without_defaults
-from calve.engine.jvm import java_errors
+from calve.engine.java.errors import java_errors
 from calve.errors import CalveError
 from calve.event.column_names import ColumnNames, ColumnPath
 from calve.sources.source import SourceTable

@@ -22,8 +22,8 @@ from calve.catalog.catalog import Catalog
 from calve.catalog.trust import refuse_java_class
 from calve.commit.key_search import KeySearch, SearchedFile, UnsearchableError
 from calve.commit.merge_source import staged_file
-from calve.engine.compiled import java_class
-from calve.engine.jvm import called
+from calve.engine.java.compiled import java_class
+from calve.engine.java.errors import called
 from calve.record.content_file import Bounds, ContentFile
 from calve.reduce.key import ABSENT
 from calve.table.loaded import Table

@@ -11,7 +11,7 @@ from calve.catalog.catalog import Catalog
 from calve.commit.mark import CommitTarget
 from calve.commit.merge import merge_changes
 from calve.commit.positions import delete_by_position
-from calve.engine.jvm import unforeseen_errors
+from calve.engine.java.errors import unforeseen_errors
 from calve.errors import InvariantError
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ

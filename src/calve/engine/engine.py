@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Any
 
+from py4j.java_gateway import JavaGateway
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from calve.engine import pyspark_private
-from calve.engine.java_names import JavaNames
-from calve.engine.tasks import Tasks
+from calve.engine.java.names import JavaNames
+from calve.engine.workers.tasks import Tasks
 
 __all__ = ["Engine"]
 
@@ -20,6 +21,7 @@ class Engine:
 
     Args:
         context: The context.
+        gateway: py4j's connection to the driver's JVM.
 
     Attributes:
         context: The context.
@@ -28,9 +30,10 @@ class Engine:
         tasks: Runs functions in tasks.
     """
 
-    def __init__(self, context: SparkContext) -> None:
+    def __init__(self, context: SparkContext, gateway: JavaGateway) -> None:
         self.context = context
-        self.jvm = JavaNames(pyspark_private.jvm_of(context))
+        self._gateway = gateway
+        self.jvm = JavaNames(gateway.jvm)
         self.hadoop: Any = pyspark_private.hadoop_configuration(context)
         self.tasks = Tasks(context)
 
@@ -46,11 +49,14 @@ class Engine:
 
     def data_frame(self, java: Any) -> DataFrame:
         """Return the DataFrame of a Java `Dataset<Row>`."""
-        return pyspark_private.data_frame(self.session, java)
+        return DataFrame(java, self.session)
 
     def object_array(self, *values: Any) -> Any:
         """Return a Java `Object[]`."""
-        return pyspark_private.object_array(self.context, *values)
+        array = self._gateway.new_array(self.jvm.java.lang.Object, len(values))
+        for at, value in enumerate(values):
+            array[at] = value
+        return array
 
     @property
     def has_stopped(self) -> bool:

@@ -15,17 +15,14 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
-    "data_frame",
     "forget_sessions",
     "hadoop_configuration",
     "has_context",
     "has_stopped",
     "java_exception_of",
     "java_session",
-    "jvm_of",
     "jvm_process",
     "logical_plan",
-    "object_array",
     "put_gateway",
     "stop_accumulators",
     "take_gateway",
@@ -74,11 +71,6 @@ def forget_sessions() -> None:
     SparkContext._active_spark_context = SparkSession._instantiatedSession = SparkSession._activeSession = None
 
 
-def jvm_of(context: SparkContext) -> Any:
-    """Return py4j's names of the driver's JVM."""
-    return context._jvm
-
-
 def java_session(session: SparkSession) -> Any:
     """Return the Java session."""
     return session._jsparkSession
@@ -87,19 +79,6 @@ def java_session(session: SparkSession) -> Any:
 def hadoop_configuration(context: SparkContext) -> Any:
     """Return Hadoop's configuration in the JVM."""
     return context._jsc.hadoopConfiguration()
-
-
-def object_array(context: SparkContext, *values: Any) -> Any:
-    """Return a Java `Object[]`."""
-    array = context._gateway.new_array(context._jvm.java.lang.Object, len(values))
-    for at, value in enumerate(values):
-        array[at] = value
-    return array
-
-
-def data_frame(session: SparkSession, java: Any) -> DataFrame:
-    """Return the DataFrame of a Java `Dataset<Row>`."""
-    return DataFrame(java, session)
 
 
 def logical_plan(frame: DataFrame) -> Any:

@@ -20,13 +20,14 @@ from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 
-from calve.engine import archive, pyspark_private
+from calve.engine import pyspark_private
 from calve.engine.engine import Engine
-from calve.engine.jvm import innermost_message
-from calve.engine.jvm_plan import JvmPlan
-from calve.engine.master import check_master, is_local, master_of
-from calve.engine.process import Address, JvmProcess
-from calve.engine.workers import PRELOADED, environment_of
+from calve.engine.java.errors import innermost_message
+from calve.engine.jvm import archive
+from calve.engine.jvm.master import check_master, is_local, master_of
+from calve.engine.jvm.plan import PYTHON, JvmPlan
+from calve.engine.jvm.process import JvmProcess
+from calve.engine.workers.environment import PRELOADED, environment_of
 from calve.errors import EngineError
 
 __all__ = ["start", "stop"]
@@ -68,7 +69,7 @@ def start(
     process = early or _start_jvm(JvmPlan.of(master, conf or {}, needs_s3))
     try:
         meanwhile()
-        engine = Engine(_context(process, preload))
+        engine = _engine(process, preload)
     except BaseException:
         process.abandon()
         pyspark_private.take_gateway()
@@ -121,21 +122,21 @@ def _start_jvm(plan: JvmPlan) -> JvmProcess:
         raise _not_started(str(error)) from error
 
 
-def _context(process: JvmProcess, preload: Sequence[str]) -> SparkContext:
+def _engine(process: JvmProcess, preload: Sequence[str]) -> Engine:
     """Create Spark's context in a JVM, as soon as that has started."""
-    address = process.address()
-    if address is None:
+    doors = process.gateway()
+    if doors is None:
         raise _not_started(process.output.reason() or "Java has ended")
     process.output.started()
     plan = process.plan
-    variables = environment_of(plan.settings, preload, is_local(plan.master))
+    variables = environment_of(plan.settings, preload, is_local(plan.master) and PYTHON not in plan.settings)
     settings = {**_sockets(process), **plan.settings}
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
-        with _environment({**plan.python, **_doors(address)}), _keep_interrupts():
+        with _environment(plan.python | doors), _keep_interrupts():
             gateway = launch_gateway()
             gateway.proc = process.popen
-            return SparkContext(conf=conf, gateway=gateway, environment=variables)
+            return Engine(SparkContext(conf=conf, gateway=gateway, environment=variables), gateway)
     except (Py4JError, PySparkException, OSError, ValueError) as error:
         raise _not_started(innermost_message(error)) from error
 
@@ -149,11 +150,6 @@ def _sockets(process: JvmProcess) -> dict[str, str]:
     if not is_local(process.plan.master) or len(os.fsencode(folder)) > _LONGEST_FOLDER_BYTES:
         return {}
     return {_SOCKETS + "enabled": "true", _SOCKETS + "dir": folder}
-
-
-def _doors(address: Address) -> dict[str, str]:
-    """Return the variables by which PySpark connects to a JVM that runs."""
-    return {"PYSPARK_GATEWAY_PORT": str(address.port), "PYSPARK_GATEWAY_SECRET": address.secret}
 
 
 def _keep_command(engine: Engine, settings: Mapping[str, str]) -> None:
@@ -173,16 +169,14 @@ def _warm(context: SparkContext) -> None:
 @contextlib.contextmanager
 def _environment(variables: Mapping[str, str]) -> Iterator[None]:
     """Set variables for the duration of the block."""
-    before = {name: os.environ.get(name) for name in variables}
+    before = {name: os.environ[name] for name in variables if name in os.environ}
     os.environ.update(variables)
     try:
         yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value
+        for name in variables:
+            del os.environ[name]
+        os.environ.update(before)
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calve.catalog.retry import retried
 from calve.commit.swap import swap
-from calve.engine.jvm import java_errors
+from calve.engine.java.errors import java_errors
 from calve.maintenance.context import Workbench
 from calve.maintenance.join import join
 from calve.maintenance.rewrite import ANY_DELETE, Rewritten, maintaining, rewrite

@@ -20,7 +20,7 @@ import msgspec
 import pyarrow as pa
 from pyarrow import parquet
 
-from calve.engine.compiled import java_class
+from calve.engine.java.compiled import java_class
 from calve.errors import CalveError, MaintenanceError, UnsupportedError
 from calve.maintenance.context import Workbench
 from calve.maintenance.data_files import id_of, opened

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from calve.engine.compiled import java_class
+from calve.engine.java.compiled import java_class
 from calve.maintenance.context import Workbench
 from calve.maintenance.old_snapshots import FOLLOWER, History, PastSnapshot
 from calve.maintenance.small_files import Partition, tiers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from calve.engine.compiled import java_class
+from calve.engine.java.compiled import java_class
 
 __all__ = ["DeleteCounts", "Manifests"]
 

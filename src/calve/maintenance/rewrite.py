@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from calve.engine.jvm import java_errors
+from calve.engine.java.errors import java_errors
 from calve.errors import CommitConflictError, CommitError, MaintenanceError
 from calve.maintenance.context import Workbench
 

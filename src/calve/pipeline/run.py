@@ -21,8 +21,8 @@ from calve.credentials import in_short
 from calve.durable import local_path
 from calve.engine import session
 from calve.engine.engine import Engine
-from calve.engine.master import MASTER, check_master
-from calve.engine.process import JvmProcess
+from calve.engine.jvm.master import MASTER, check_master
+from calve.engine.jvm.process import JvmProcess
 from calve.errors import CalveError, EngineError, InvariantError, NothingFoundError
 from calve.object_store import StateFolder, StoreFolder
 from calve.observe.descriptors import raise_limit

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from calve.catalog import storage
-from calve.engine.jvm_plan import READING
+from calve.engine.jvm.plan import READING
 from calve.pipeline.plugins import declared
 from calve.settings import PipelineSettings
 

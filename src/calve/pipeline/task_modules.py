@@ -6,7 +6,7 @@ import contextlib
 import importlib.util
 from collections.abc import Sequence
 
-from calve.engine.workers import PRELOADED
+from calve.engine.workers.environment import PRELOADED
 from calve.settings import PipelineSettings
 
 __all__ = ["task_modules"]

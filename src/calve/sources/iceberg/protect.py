@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from calve.engine.jvm import java_errors
+from calve.engine.java.errors import java_errors
 from calve.errors import CalveError
 from calve.observe.log import Log
 

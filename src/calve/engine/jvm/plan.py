@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from calve.engine import archive, jars, java, spark_package
-from calve.engine.master import TASK_TRIES, is_local, master_of
-from calve.engine.workers import PYTHON
+from calve.engine.jvm import archive, jars, jdk, spark_package
+from calve.engine.jvm.master import TASK_TRIES, is_local, master_of
 
-__all__ = ["READING", "JvmPlan", "merged"]
+__all__ = ["PYTHON", "READING", "JvmPlan", "merged"]
 
+PYTHON = "spark.pyspark.python"
+"""Spark's setting for the Python of the workers."""
 READING = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4",
     "spark.sql.caseSensitive": "true",
@@ -78,7 +79,7 @@ class JvmPlan:
     @property
     def command(self) -> list[str]:
         """The command: Java itself where all that Spark's launcher would add is known."""
-        return archive.command(java.find(), self.always, self.settings, self._last) or self._launcher()
+        return archive.command(jdk.find(), self.always, self.settings, self._last) or self._launcher()
 
     def environment(self, folder: Path) -> dict[str, str | None]:
         """Return the variables of the JVM and of Spark's scripts; None: unset.
@@ -89,7 +90,7 @@ class JvmPlan:
         chosen = os.environ.get(_LOCAL_DIRS) or self.settings.get("spark.local.dir")
         on_loopback = {"SPARK_LOCAL_IP": LOOPBACK} if is_local(self.master) else {}  # its user interface, too
         return {
-            "JAVA_HOME": str(java.find().home),
+            "JAVA_HOME": str(jdk.find().home),
             "SPARK_CONF_DIR": None,
             "SPARK_CONNECT_MODE": "0",
             "SPARK_DIST_CLASSPATH": self._last or None,
@@ -131,7 +132,7 @@ def merged(ours: dict[str, str], theirs: Mapping[str, str]) -> dict[str, str]:
 def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
     log = Path(__file__).with_name("log4j2.properties").as_uri()
     always = files[: len(jars.ALWAYS)]
-    tuning = f"{_TUNING} {archive.options(java.find(), always)}".rstrip()
+    tuning = f"{_TUNING} {archive.options(jdk.find(), always)}".rstrip()
     settings = {
         "spark.app.name": "calve",
         "spark.driver.extraClassPath": os.pathsep.join(map(str, always)),
@@ -141,7 +142,7 @@ def _defaults(master: str, files: Sequence[Path]) -> dict[str, str]:
         "spark.task.maxFailures": str(TASK_TRIES),
         "spark.scheduler.mode": "FAIR",  # pipelines take turns; each has a pool of its own
         "spark.python.worker.reuse": "true",
-        "spark.python.daemon.module": "calve.engine.daemon",
+        "spark.python.daemon.module": "calve.engine.workers.daemon",
         "spark.sql.execution.arrow.maxRecordsPerBatch": "131072",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.variable.substitute": "false",  # columns may be named ${…}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calve.engine import jvm
+from calve.engine.java import errors
 
 
 def thrown(name: str, message: str | None) -> Any:
@@ -31,4 +31,4 @@ def thrown(name: str, message: str | None) -> Any:
     ],
 )
 def test_lists_of_all_that_was_tried_are_left_out(name: str, message: str | None, line: str) -> None:
-    assert jvm._line(thrown(name, message)) == line
+    assert errors._line(thrown(name, message)) == line

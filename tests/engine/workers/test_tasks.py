@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from calve.engine import session
-from calve.engine.tasks import Tasks
+from calve.engine.workers.tasks import Tasks
 from calve.errors import CalveError, InvariantError, SinkRefusedError, WorkerLostError
 from calve.task.failure import attempt
 from running import until

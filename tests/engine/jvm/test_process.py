@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from calve.engine import process
-from calve.engine.jvm_plan import JvmPlan
-from calve.engine.process import JvmProcess, abandon_all, start_early
+from calve.engine.jvm import process
+from calve.engine.jvm.plan import JvmPlan
+from calve.engine.jvm.process import JvmProcess, abandon_all, start_early
 from calve.errors import EngineError
 from engine.test_session import BOUND_SECONDS, is_alive, wait_until
 
 TAKEN = """
 import os, sys
-from calve.engine.process import start_early
+from calve.engine.jvm.process import start_early
 jvm = start_early("local[1]", {}, False)
 from calve.engine import session
 spark = session.start("local[1]", preload=(), early=jvm)
@@ -30,7 +30,7 @@ print(jvm.popen.returncode, jvm.folder.exists())
 """
 ABANDONED = """
 import sys
-from calve.engine.process import abandon_all, start_early
+from calve.engine.jvm.process import abandon_all, start_early
 jvm = start_early("local[1]", {}, False)
 print(jvm.popen.pid, flush=True)
 if sys.argv[1] == "close":
@@ -96,9 +96,9 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> JvmPlan:
     return JvmPlan("local", {}, [], [])
 
 
-def test_a_jvm_that_ends_while_it_starts_has_no_address_but_a_reason(plan: JvmPlan) -> None:
+def test_a_jvm_that_ends_while_it_starts_has_no_gateway_but_a_reason(plan: JvmPlan) -> None:
     jvm = JvmProcess(plan)
-    assert jvm.address() is None
+    assert jvm.gateway() is None
     assert jvm.output.reason() == "Error: no memory"
     jvm.close()
     assert not jvm.folder.exists()

@@ -1,9 +1,12 @@
-"""A class-data archive of the JVM: with it Spark starts in half the time.
+"""A class-data archive of the JVM, with which Spark starts in half the time, and the command that needs no launcher.
 
-`python -m calve.engine.archive` creates it (190 MB in the cache), with the classes that a run of each mode
+`python -m calve.engine.jvm.archive` creates it (190 MB in the cache), with the classes that a run of each mode
 loads. It also removes archives unused for a month: those of other versions of Java, of jars and of Calve. An archive
 belongs to one Java and to class paths that begin with one, so each place of Spark has its own; the JVM itself checks
 this, and ignores an archive that does not fit.
+
+Spark's launcher is another JVM, which takes a quarter of a second to print a command. It knows the class path and the
+options for Java's modules: they are kept with the archive, by the JVM that the launcher has started.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import contextlib
 import hashlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -19,15 +23,22 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from calve.engine import launch, spark_package
-from calve.engine.cache import cache_folder
-from calve.engine.java import Java
+from calve.engine.jvm import jars, jdk, spark_package
+from calve.engine.jvm.cache import cache_folder
+from calve.engine.jvm.jdk import Java
 
 __all__ = ["archive_file", "command", "is_being_made", "keep_command", "options", "remove_unused", "stop_seconds"]
 
 _MAKE = "CALVE_MAKE_ARCHIVE"
 _COMMAND = ".command"
 """The end of the name of the file with what the launcher knows."""
+_MAIN = "org.apache.spark.api.python.PythonGatewayServer"
+_PATH, _OPTIONS, _MEMORY = "spark.driver.extraClassPath", "spark.driver.extraJavaOptions", "spark.driver.memory"
+_OF_LAUNCHER = ("spark.jars", "spark.files", "spark.archives", "spark.submit.", "spark.driver.")
+"""Settings that Spark's launcher, or what it starts, must see before there is a context."""
+_NOT_OF_LAUNCHER = (_PATH, _OPTIONS, _MEMORY, "spark.driver.host", "spark.driver.bindAddress")
+_UNKNOWN_MODULE = "--add-modules=jdk.incubator.vector"
+"""Small images of Java lack it."""
 _CONTENT = "7"
 """Increase it when the runs below change: then old archives are no longer used."""
 _UNUSED_SECONDS = 30 * 86_400
@@ -62,14 +73,35 @@ def options(java: Java, files: Sequence[Path]) -> str:
 
 
 def keep_command(path: str, arguments: Iterable[str], ours: str) -> None:
-    """Keep how the JVM was started whose archive is being made (`launch.keep`)."""
-    launch.keep(Path(f"{os.environ[_MAKE]}{_COMMAND}"), path, arguments, ours)
+    """Keep how the launcher has started the JVM whose archive is being made.
+
+    Args:
+        path: The class path.
+        arguments: All options of the JVM.
+        ours: Those of `spark.driver.extraJavaOptions`.
+    """
+    ours_or_unknown = {*shlex.split(ours), _UNKNOWN_MODULE}
+    of_launcher = [option for option in arguments if option not in ours_or_unknown and not option.startswith("-Xm")]
+    Path(f"{os.environ[_MAKE]}{_COMMAND}").write_text(json.dumps([path, *of_launcher]))
 
 
 def command(java: Java, files: Sequence[Path], settings: Mapping[str, str], last: str) -> list[str] | None:
-    """Return the command of a JVM that uses the archive (`launch.command`); None: Spark's launcher is needed."""
-    kept = Path(f"{archive_file(java, files)}{_COMMAND}")
-    return None if is_being_made() else launch.command(java, kept, settings, last)
+    """Return the command of a JVM that uses the archive; None: Spark's launcher is needed.
+
+    Args:
+        java: The Java.
+        files: The archive's jars.
+        settings: Spark's settings.
+        last: The end of the class path.
+    """
+    if is_being_made() or any(key.startswith(_OF_LAUNCHER) and key not in _NOT_OF_LAUNCHER for key in settings):
+        return None
+    with contextlib.suppress(OSError, ValueError):
+        path, *options = json.loads(Path(f"{archive_file(java, files)}{_COMMAND}").read_text())
+        if path.startswith(settings[_PATH]):
+            options = [f"-Xmx{settings[_MEMORY]}", *options, *shlex.split(settings[_OPTIONS])]
+            return [str(java.executable), "-cp", os.pathsep.join(filter(None, [path, last])), *options, _MAIN]
+    return None
 
 
 def remove_unused(folder: Path) -> None:
@@ -116,9 +148,7 @@ def _configuration() -> str:
 
 def _main() -> int:
     """Run a pipeline with a little of everything, and archive the loaded classes."""
-    from calve.engine import jars, java
-
-    file = archive_file(java.find(), jars.resolve(jars.ALWAYS))
+    file = archive_file(jdk.find(), jars.resolve(jars.ALWAYS))
     remove_unused(file.parent)
     if file.is_file():
         return 0

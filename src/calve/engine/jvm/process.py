@@ -15,15 +15,14 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from calve.engine import archive
-from calve.engine.jvm_plan import JvmPlan
-from calve.engine.output import JvmOutput
+from calve.engine.jvm import archive
+from calve.engine.jvm.output import JvmOutput
+from calve.engine.jvm.plan import JvmPlan
 from calve.errors import EngineError
 
-__all__ = ["Address", "JvmProcess", "abandon_all", "start_early"]
+__all__ = ["JvmProcess", "abandon_all", "start_early"]
 
 _ADDRESS = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 """The variable with the file into which Spark's gateway writes its port and its secret."""
@@ -31,19 +30,6 @@ _POLL_SECONDS = 0.005
 _LENGTH_BYTES = 4
 _running: set[JvmProcess] = set()
 """Those of this process that were not closed."""
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where the JVM's gateway listens, on loopback.
-
-    Attributes:
-        port: The port.
-        secret: What a client must know.
-    """
-
-    port: int
-    secret: str
 
 
 class JvmProcess:
@@ -91,15 +77,15 @@ class JvmProcess:
         """Whether the process is gone."""
         return self.popen.poll() is not None
 
-    def address(self) -> Address | None:
-        """Wait for the address of its gateway; None: it has ended, and `output.reason` tells why."""
+    def gateway(self) -> dict[str, str] | None:
+        """Wait for the variables by which PySpark connects; None: it has ended, and `output.reason` tells why."""
         while not self._address.is_file():
             if self.has_ended:
                 return None
             time.sleep(_POLL_SECONDS)
         with self._address.open("rb") as file:  # Spark renames the complete file
             port, length = (int.from_bytes(file.read(_LENGTH_BYTES)) for _ in range(2))
-            return Address(port, file.read(length).decode())
+            return {"PYSPARK_GATEWAY_PORT": str(port), "PYSPARK_GATEWAY_SECRET": file.read(length).decode()}
 
     def close(self) -> None:
         """Let it end, by force if it takes too long, and leave nothing of it behind. May be called twice."""

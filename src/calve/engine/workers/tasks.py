@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark import SparkContext
 
-from calve.engine.jvm import JAVA_ERRORS, caused_by, jvm_error
+from calve.engine.java.errors import JAVA_ERRORS, caused_by, jvm_error
 from calve.engine.pyspark_private import has_stopped
 from calve.errors import CalveError, EngineError, InvariantError, SetupError, WorkerLostError
 

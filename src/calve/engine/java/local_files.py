@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from calve.engine.compiled import java_class
+from calve.engine.java.compiled import java_class
 
 __all__ = ["spare_processes"]
 

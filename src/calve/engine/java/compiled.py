@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from calve.engine import spark_package
-from calve.engine.cache import cache_folder
+from calve.engine.jvm import spark_package
+from calve.engine.jvm.cache import cache_folder
 
 __all__ = ["java_class"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calve.engine.jvm_plan import JvmPlan, merged
+from calve.engine.jvm.plan import JvmPlan, merged
 
 
 def test_added_jars_are_the_end_of_the_class_path_whose_beginning_the_archive_has(

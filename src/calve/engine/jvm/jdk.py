@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from calve.engine.cache import cache_folder
+from calve.engine.jvm.cache import cache_folder
 from calve.errors import EngineError
 
 __all__ = ["Java", "find"]

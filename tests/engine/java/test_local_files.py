@@ -11,7 +11,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from calve.engine import session
-from calve.engine.local_files import spare_processes
+from calve.engine.java.local_files import spare_processes
 
 pytestmark = pytest.mark.spark
 _FAULTS_OF_CHILDREN = 8

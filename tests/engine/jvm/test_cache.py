@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from calve.engine.cache import cache_folder
+from calve.engine.jvm.cache import cache_folder
 from calve.errors import EngineError
 
 

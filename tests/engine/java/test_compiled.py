@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import calve
-from calve.engine import compiled
+from calve.engine.java import compiled
 
 SOURCE = Path(calve.__file__).parent
 FILES = sorted(SOURCE.rglob("*.java"))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from calve.engine import jars
+from calve.engine.jvm import jars
 from calve.errors import EngineError
 from services.certificates import Authority
 from services.process import free_ports

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calve.engine.java_classes import refusal
+from calve.engine.java.error_classes import refusal
 from calve.errors import SetupError
 
 AWS = "software.amazon.awssdk.awscore.exception.AwsServiceException"

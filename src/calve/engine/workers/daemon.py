@@ -1,6 +1,6 @@
 """The process that forks Spark's Python workers; it imports slow modules before it forks.
 
-Spark starts it as `python -m calve.engine.daemon` (`spark.python.daemon.module`).
+Spark starts it as `python -m calve.engine.workers.daemon` (`spark.python.daemon.module`).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import os
 import sys
 from importlib.machinery import PathFinder
 
-from calve.engine.workers import PRELOAD
+from calve.engine.workers.environment import PRELOAD
 
 _ZIPS = ("pyspark.zip", "-src.zip", ".jar")
 """What Spark adds to the path of Python: PySpark, py4j, and the jar of its core."""

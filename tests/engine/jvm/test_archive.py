@@ -10,13 +10,22 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from calve.engine import archive, jars, java
-from calve.engine.java import Java
+from calve.engine.jvm import archive, jars, jdk
+from calve.engine.jvm.jdk import Java
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.spark_needs import needs_s3
 from calve.settings import parse
 
 JAVA = Java(Path("/jdk/bin/java"), 17, Path("/home"))
+SETTINGS = {
+    "spark.driver.extraClassPath": "iceberg.jar:sqlite.jar",
+    "spark.driver.extraJavaOptions": "-Dlog=off -XX:SharedArchiveFile=a.jsa",
+    "spark.driver.memory": "2g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+}
+PATH = "iceberg.jar:sqlite.jar:spark/jars/core.jar"
+OPTIONS = ["-Xmx1g", "-Dlog=off", "--add-opens=java.base/java.nio=ALL-UNNAMED", "--add-modules=jdk.incubator.vector"]
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +74,7 @@ def test_an_archive_that_a_run_uses_is_not_removed() -> None:
 def test_old_archives_are_removed_whenever_one_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = aged(tmp_path / "java" / "old.jsa", 31)
     aged(archive.archive_file(JAVA, []), 0)
-    monkeypatch.setattr(java, "find", lambda: JAVA)
+    monkeypatch.setattr(jdk, "find", lambda: JAVA)
     monkeypatch.setattr(jars, "resolve", lambda _: [])
     assert archive._main() == 0
     assert not old.exists()
@@ -73,7 +82,7 @@ def test_old_archives_are_removed_whenever_one_is_asked_for(tmp_path: Path, monk
 
 @pytest.mark.spark
 def test_an_archive_that_is_removed_while_a_jvm_uses_it_does_not_disturb_it(tmp_path: Path) -> None:
-    found = java.find()
+    found = jdk.find()
     file = archive.archive_file(found, [])
     source = tmp_path / "Waits.java"
     source.write_text(
@@ -109,9 +118,54 @@ def test_an_archive_is_made_by_a_run_of_every_write_mode_on_the_class_path_that_
 
 @pytest.mark.spark
 def test_a_damaged_archive_is_left_alone_in_silence(tmp_path: Path) -> None:
-    found = java.find()
+    found = jdk.find()
     file = archive.archive_file(found, [])
     file.write_bytes(b"not an archive")
     command = [found.home / "bin" / "java", *archive.options(found, []).split(), "-version"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert (ran.stdout, "version" in ran.stderr.splitlines()[0]) == ("", True)
+
+
+def command(settings: dict[str, str], last: str = "") -> list[str] | None:
+    return archive.command(JAVA, [], settings, last)
+
+
+@pytest.fixture
+def kept(monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of a command that was kept when an archive was made."""
+    file = archive.archive_file(JAVA, [])
+    file.parent.mkdir()
+    with monkeypatch.context() as making:
+        making.setenv("CALVE_MAKE_ARCHIVE", str(file))
+        archive.keep_command(PATH, OPTIONS, "-Dlog=off -XX:ArchiveClassesAtExit=x")
+        assert command(SETTINGS) is None, "the launcher starts the JVM whose archive is made"
+    return Path(f"{file}.command")
+
+
+def test_the_command_has_the_options_of_the_launcher_and_the_settings(kept: Path) -> None:
+    expected = ["/jdk/bin/java", "-cp", PATH, "-Xmx2g", "--add-opens=java.base/java.nio=ALL-UNNAMED", "-Dlog=off"]
+    expected += ["-XX:SharedArchiveFile=a.jsa", "org.apache.spark.api.python.PythonGatewayServer"]
+    assert command(SETTINGS) == expected
+    expected[2] = f"{PATH}:aws.jar"
+    assert command(SETTINGS, "aws.jar") == expected
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"spark.jars": "mine.jar"},
+        {"spark.jars.packages": "a:b:1"},
+        {"spark.driver.extraClassPath": "mine.jar"},
+        {"spark.driver.extraLibraryPath": "/native"},
+        {"spark.submit.pyFiles": "a.py"},
+    ],
+)
+def test_what_only_the_launcher_knows_is_left_to_it(kept: Path, more: dict[str, str]) -> None:
+    assert command(SETTINGS | more) is None
+
+
+def test_without_what_was_kept_the_launcher_is_needed(kept: Path) -> None:
+    kept.write_text("{")
+    assert command(SETTINGS) is None
+    kept.unlink()
+    assert command(SETTINGS) is None

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.errors.exceptions.captured import CapturedException
 
 from calve.credentials import in_short, without_credentials
-from calve.engine.java_classes import BY_CLASS, BY_GENERAL_CLASS, refusal
+from calve.engine.java.error_classes import BY_CLASS, BY_GENERAL_CLASS, refusal
 from calve.engine.pyspark_private import java_exception_of, jvm_process
 from calve.errors import (
     CalveError,
@@ -33,7 +33,6 @@ __all__ = [
     "called",
     "caused_by",
     "innermost_message",
-    "is_instance",
     "java_errors",
     "java_exception",
     "jvm_error",
@@ -140,13 +139,6 @@ def caused_by(error: Exception, *names: str) -> bool:
     """Return whether an exception of one of these Java classes (by full name) is behind a Python one."""
     found = (name for throwable in _causes(java_exception(error)) for name in _class_names(throwable))
     return any(name in names for name in found)
-
-
-def is_instance(java_object: Any, name: str) -> bool:
-    """Return whether a Java object is an instance of a class or an interface (full name)."""
-    kind: Any = java_object.getClass().forName(name)
-    found: bool = kind.isInstance(java_object)
-    return found
 
 
 def _causes(throwable: Any) -> Iterator[Any]:

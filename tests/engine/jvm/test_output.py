@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from calve.engine.output import JvmOutput
+from calve.engine.jvm.output import JvmOutput
 
 STACK = """\
 Picked up JAVA_TOOL_OPTIONS: -Dx

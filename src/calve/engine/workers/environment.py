@@ -8,14 +8,12 @@ from collections.abc import Mapping, Sequence
 
 from calve.compiled import library
 
-__all__ = ["PRELOAD", "PRELOADED", "PYTHON", "environment_of"]
+__all__ = ["PRELOAD", "PRELOADED", "environment_of"]
 
 PRELOAD = "CALVE_PRELOAD"
-"""The environment variable with the modules that `calve.engine.daemon` imports, separated by commas."""
+"""The environment variable with the modules that `calve.engine.workers.daemon` imports, separated by commas."""
 PRELOADED = ("pyarrow.compute", "pyarrow.parquet", "pyarrow.fs", "pyiceberg.io.pyarrow")
 """Modules that most tasks need and that are slow to import."""
-PYTHON = "spark.pyspark.python"
-"""Spark's setting for the Python of the workers."""
 _MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(256 << 20),
     "MALLOC_TRIM_THRESHOLD_": str(256 << 20),
@@ -26,16 +24,15 @@ that the system takes back and clears again cost a twelfth of a task's CPU."""
 _VARIABLES = "spark.executorEnv."
 
 
-def environment_of(conf: Mapping[str, str], preload: Sequence[str], is_local: bool) -> dict[str, str]:
+def environment_of(conf: Mapping[str, str], preload: Sequence[str], shares_path: bool) -> dict[str, str]:
     """Return the environment variables of Python workers.
 
     Args:
         conf: Spark's settings; the user's variables override Calve's.
         preload: Modules that workers import before their first task.
-        is_local: Whether they run on this machine: then they find the modules that this process finds, unless they
-            have a Python of their own.
+        shares_path: Whether they find the modules that this process finds: on this machine, with its Python.
     """
     chosen = {name: os.environ[name] for name in (library.VARIABLE,) if name in os.environ}
-    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} if is_local and PYTHON not in conf else {}
+    path = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))} if shares_path else {}
     of_users = {key.removeprefix(_VARIABLES): value for key, value in conf.items() if key.startswith(_VARIABLES)}
     return {PRELOAD: ",".join(preload), **_MEMORY, **path, **chosen, **of_users}

@@ -1,6 +1,6 @@
 """The additional jars of Spark, fetched once into the cache by Python: with its certificates and proxies, without Java.
 
-`python -m calve.engine.jars [--s3]` fetches them ahead of the first run. Runs on the driver.
+`python -m calve.engine.jvm.jars [--s3]` fetches them ahead of the first run. Runs on the driver.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Re
 import certifi
 
 from calve.backoff import delay
-from calve.engine import spark_package
-from calve.engine.cache import cache_folder
+from calve.engine.jvm import spark_package
+from calve.engine.jvm.cache import cache_folder
 from calve.errors import EngineError
 from calve.no_answer import no_answer
 

@@ -1,0 +1,1 @@
+"""Java as Python calls it: its classes, and its exceptions as Calve's errors."""

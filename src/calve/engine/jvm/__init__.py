@@ -1,0 +1,1 @@
+"""What starts the driver's JVM: Java, its jars, its settings, its process."""

@@ -1,0 +1,1 @@
+"""What runs tasks: jobs of Spark, and its Python workers."""

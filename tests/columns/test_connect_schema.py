@@ -141,7 +141,7 @@ def test_new_columns_of_a_table_are_of_the_types_that_the_schema_says_and_those_
     events = rows(([A, B, C, inside], {"a": 1, "b": 1_000, "c": None, "p": {"born": 1}}))
     found = UnknownColumns(table.schema, ConvertOptions()).find(events).fields
     assert found is not None
-    added = {each.name: each.kind for each in plan_evolution(table, found).add}
+    added = {each.name: each.kind for each in plan_evolution(table, found.root).add}
     assert {name: kind for name, kind in added.items() if name != "p"} == {"b": "timestamp", "c": "string"}
     assert [(each["name"], each["type"]) for each in added["p"]["fields"]] == [("born", "date")]
 
@@ -197,7 +197,7 @@ def test_columns_that_may_be_null_are_widened_where_the_schema_says_so_and_no_va
     assert converter.convert(rows((same, {"id": 1, "a": 2, "d": None}), {"id": 1, "a": 2})).unknown is None
     found = converter.convert(rows((same, {"id": 1, "a": 2}), (wide, values))).unknown
     assert found
-    evolution = plan_evolution(table, msgspec.json.decode(msgspec.json.encode(found.encodable()), type=Inferred))
+    evolution = plan_evolution(table, msgspec.json.decode(msgspec.json.encode(found.encodable()), type=Inferred).root)
     assert evolution.add == []
     assert sorted(evolution.widen) == [("a", "long"), ("d", "decimal(12, 2)"), ("f", "double")]
     excluding = ConvertOptions(look_for_unknown=True, fields=Fields(exclude=frozenset({"a", "f", "d"})))
@@ -211,4 +211,4 @@ def test_a_field_that_cannot_become_a_column_rejects_only_the_events_that_have_a
     events = rows((told, {"a": 1, "_row_id": None, "c": None}), (told, {"a": 2, "_row_id": "x", "c": "y"}))
     converted = Converter(table, ConvertOptions(look_for_unknown=True)).convert(events)
     assert [(each["row"], each["code"]) for each in converted.rejects.to_pylist()] == [(1, "AMBIGUOUS_FIELD")]
-    assert [each.name for each in plan_evolution(table, converted.unknown).add] == ["c"]
+    assert [each.name for each in plan_evolution(table, converted.unknown.root).add] == ["c"]

@@ -214,7 +214,7 @@ def test_unknown_fields_are_found_at_any_depth():
         '{"m":{"k":{"z":1},"j":{"z2":[1]}},"nothing":null}',
         '{"only":1}',
     )
-    plan = plan_evolution(table, converted.unknown)
+    plan = plan_evolution(table, converted.unknown.root)
     assert [(path, name) for path, name, *_ in plan.add if not path] == [((), "n"), ((), "only")]
     assert {(path, name): kind for path, name, kind, _ in plan.add if path and name != "z2"} == {
         (("s",), "x2"): "boolean",
@@ -237,7 +237,7 @@ def test_fields_that_differ_by_case_only_are_known_when_case_is_ignored():
 def test_fields_beyond_the_limit_on_columns_reject_their_events_which_decide_no_column():
     events = ['{"a":1,"b":{"c":1,"d":2}}', '{"a":2,"e":5}', '{"a":3,"e":null}', '{"a":4}']
     table, converted = unknown({"a": "int"}, *events, column_limit=3)
-    plan = plan_evolution(table, converted.unknown, limit=3)
+    plan = plan_evolution(table, converted.unknown.root, limit=3)
     assert [(path, name) for path, name, *_ in plan.add] == [((), "e")]
     assert converted.rejects["row"].to_pylist() == [0]
     evolved = {"a": "int", "b": "struct<c: long>"}
@@ -253,4 +253,4 @@ def test_fields_beyond_the_limit_on_columns_reject_their_events_which_decide_no_
 def test_planning_again_after_the_columns_came_plans_nothing():
     _, converted = unknown({"a": "int"}, '{"a":1,"b":{"c":1}}')
     evolved = table_of(Schema(t.NestedField(1, "b", t.StructType(t.NestedField(2, "c", t.LongType(), False)), False)))
-    assert plan_evolution(evolved, converted.unknown).add == []
+    assert plan_evolution(evolved, converted.unknown.root).add == []

@@ -42,7 +42,7 @@ def evolved(schema: Schema, rows: pa.Table, **options) -> tuple[Schema, Converte
         converted = Converter(table, ConvertOptions(look_for_unknown=True, **options)).convert(rows)
         if converted.unknown is None:
             return schema, converted
-        plan = plan_evolution(table, converted.unknown, case_insensitive=ci)
+        plan = plan_evolution(table, converted.unknown.root, case_insensitive=ci)
         assert plan.add
         schema = with_columns(schema, plan.add)
     raise AssertionError("the events never fit")

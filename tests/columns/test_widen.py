@@ -32,7 +32,7 @@ def converted(of: Table, *values: str, options: ConvertOptions = LOOKING) -> Con
 def plan(of: Table, *values: str, options: ConvertOptions = LOOKING) -> Evolution:
     unknown = converted(of, *values, options=options).unknown
     return (
-        plan_evolution(of, msgspec.json.decode(msgspec.json.encode(unknown.encodable()), type=Inferred))
+        plan_evolution(of, msgspec.json.decode(msgspec.json.encode(unknown.encodable()), type=Inferred).root)
         if unknown
         else Evolution()
     )

@@ -102,7 +102,7 @@ def test_columns_that_are_added_have_the_descriptions_of_the_schema_and_others_k
     schema, expected = EXPECTED[kind]
     table = table_of(Schema(iceberg.NestedField(1, "id", iceberg.LongType(), doc="mine")))
     found = UnknownColumns(table.schema, ConvertOptions()).find(with_text(rows(kind, schema))).fields
-    added = {each.name: each for each in plan_evolution(table, found).add}
+    added = {each.name: each for each in plan_evolution(table, found.root).add}
     assert {name: each.doc for name, each in added.items() if each.doc} == {
         name: doc for name, doc in expected.items() if name not in ("id", "zip")
     }

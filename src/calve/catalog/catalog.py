@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 import threading
+import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
@@ -18,7 +19,7 @@ from calve.catalog import namespaces
 from calve.catalog.attempt import Attempt, table_of
 from calve.catalog.diagnose import disk_explained, not_opened
 from calve.catalog.namespaces import unless
-from calve.catalog.probe import Storage, try_storing
+from calve.catalog.probe import SCHEMA, Storage, try_storing
 from calve.catalog.retry import retried
 from calve.catalog.sqlite import embedded
 from calve.catalog.steady import Steady
@@ -225,8 +226,24 @@ class Catalog:
     def try_storing(
         self, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
     ) -> Storage:
-        """Check that a table could be created in a namespace; see `probe.try_storing`."""
-        return try_storing(self, namespace, properties, location)
+        """Check that a table could be created in a namespace and its files written; nothing remains of it.
+
+        Args:
+            namespace: An existing namespace.
+            properties: The properties of new tables.
+            location: Where they are stored; None: the catalog decides.
+
+        Raises:
+            CalveError: It could not be created or written.
+        """
+        with disk_explained(location or self.warehouse), java_errors("try the storage", self.name):
+            identifier = f"{namespace}.calve_probe_{uuid.uuid4().hex}"
+            builder = self.table_builder(identifier, self.schema(SCHEMA), properties, location)
+            staged = builder.createTransaction().table()
+            location_uri = str(staged.location())
+            self.trust.check(namespace, location_uri, {})
+            try_storing(location_uri, staged.io())
+            return Storage(location_uri, self.io_properties(staged), staged.io())
 
     @contextlib.contextmanager
     def namespace(self, name: str) -> Iterator[None]:

@@ -6,7 +6,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
@@ -26,9 +26,6 @@ from calve.event.column_names import (
     folded,
 )
 from calve.table.loaded import Table
-
-if TYPE_CHECKING:
-    from calve.columns.infer import Inferred
 
 __all__ = [
     "Evolution",
@@ -130,7 +127,7 @@ def _new_schema(node: Node, types: ColumnTypes, case_insensitive: bool, limit: i
 
 def plan_evolution(
     table: Table,
-    inferred: Inferred,
+    fields: Node,
     types: ColumnTypes = _INFERRED,
     case_insensitive: bool = False,
     limit: int = COLUMN_LIMIT,
@@ -138,15 +135,22 @@ def plan_evolution(
     """Plan columns for all fields that the current table lacks (driver); may be repeated safely.
 
     Fields that cannot become columns are left out; `refusal` finds them when their events are read again.
+
+    Args:
+        table: The table.
+        fields: The fields of the events, as a struct.
+        types: The declared types of columns.
+        case_insensitive: Whether fields that differ by case only share a column.
+        limit: The most columns of a table.
     """
     columns = table.schema.as_struct()
-    new = known_fields(inferred.root, columns, case_insensitive)
+    new = known_fields(fields, columns, case_insensitive)
     new = _without_case(new) if case_insensitive else new
     names = ColumnNames(columns, limit)
     add = list(_added(new, columns, _Types(names, types)))
     if names.refused:
         add = list(_added(_by_priority(new), columns, _Types(ColumnNames(columns, limit), types)))
-    return Evolution(add, list(_wider(widened(inferred.root, columns), ())), names.refused)
+    return Evolution(add, list(_wider(widened(fields, columns), ())), names.refused)
 
 
 def _added(new: Node, columns: iceberg.StructType, types: _Types) -> Iterator[NewColumn]:

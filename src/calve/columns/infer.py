@@ -158,7 +158,7 @@ class UnknownColumns:
     def needs(self, table: Table, unknown: Inferred) -> Evolution:
         """Return what must change in the table for all of its unknown fields."""
         options = self._options
-        return plan_evolution(table, unknown, options.types, options.case_insensitive, options.column_limit)
+        return plan_evolution(table, unknown.root, options.types, options.case_insensitive, options.column_limit)
 
     def _refusal(self, new: Node) -> Refusal | None:
         options = self._options

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from calve.event import duck
 from calve.event.columns import JSON
-from calve.processors.expressions import Expression
+from calve.processors.compiled import Expression
 
 __all__ = ["Evaluation"]
 

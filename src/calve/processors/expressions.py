@@ -1,47 +1,19 @@
-"""Expressions of processors: compiled on the driver, evaluated in batches in the tasks."""
+"""Compiles expressions of processors, on the driver."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from calve.expression import compile_condition, compile_format, compile_value
 from calve.expression.condition import Condition
 from calve.expression.format import Format
+from calve.processors.compiled import Expression
 
 if TYPE_CHECKING:
     from calve.processors.evaluation import Evaluation
 
-__all__ = ["Compiler", "Expression", "condition", "format_string", "value_expression"]
-
-_VOLATILE = ("now()", "uuid()")
-
-
-@dataclass(frozen=True)
-class Expression:
-    """A compiled expression; pickled into the tasks.
-
-    Attributes:
-        sql: Its value over a relation with `json` and the metadata columns.
-        fields: The fields of the event that it reads; None: possibly any.
-        metadata: The metadata attributes that it reads.
-    """
-
-    sql: str
-    fields: tuple[str, ...] | None
-    metadata: tuple[str, ...]
-
-    @staticmethod
-    def of(compiled: Condition | Format) -> Expression:
-        """Return a compiled condition or format string."""
-        fields = None if compiled.fields is None else tuple(sorted(compiled.fields))
-        return Expression(compiled.sql, fields, tuple(sorted(compiled.metadata)))
-
-    @property
-    def is_pure(self) -> bool:
-        """Whether events with equal fields have equal values, so that a value can be remembered."""
-        return self.fields is not None and not self.metadata and not any(word in self.sql for word in _VOLATILE)
+__all__ = ["Compiler", "condition", "format_string", "value_expression"]
 
 
 class Compiler:

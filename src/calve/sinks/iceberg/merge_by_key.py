@@ -8,7 +8,7 @@ changes of a task come before those of the next one. Runs on executors.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +20,10 @@ from calve.record.target import Role, Stream, TableRef
 from calve.reduce.absent import LACKING, nothing_lacking
 from calve.reduce.key import Key
 from calve.reduce.net import Changes, Net
+from calve.sinks.iceberg.task_tables import TaskTables
 from calve.table.arrow_schema import arrow_schema
 from calve.write.shuffle import Shuffle
 from calve.write.writer import Writers
-
-if TYPE_CHECKING:
-    from calve.sinks.iceberg.job import TableJob
 
 __all__ = ["hand_on_net", "merge_net", "write_net"]
 
@@ -34,7 +32,7 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 far ones."""
 
 
-def write_net(job: TableJob, writers: Writers, target: TableRef, net: Net) -> None:
+def write_net(job: TaskTables, writers: Writers, target: TableRef, net: Net) -> None:
     """Write what the changes of one table add up to, as rows and equality deletes."""
     key = _key(job, target)
     rows = Stream(*target)
@@ -47,7 +45,7 @@ def write_net(job: TableJob, writers: Writers, target: TableRef, net: Net) -> No
         writers.write(Stream(*target, Role.PARTIAL), key.partial, properties, key.staged(net.partial), key.ids)
 
 
-def hand_on_net(job: TableJob, shuffle: Shuffle, target: TableRef, net: Net, task: int) -> None:
+def hand_on_net(job: TaskTables, shuffle: Shuffle, target: TableRef, net: Net, task: int) -> None:
     """Hand each change to the task that merges those of its key."""
     key = _key(job, target)
     words = pa.array(
@@ -65,7 +63,7 @@ def hand_on_net(job: TableJob, shuffle: Shuffle, target: TableRef, net: Net, tas
         shuffle.post(bucket, Stream(*target, Role.GONE), part)
 
 
-def merge_net(job: TableJob, target: TableRef, held: dict[Stream, list[pa.Table]]) -> Net:
+def merge_net(job: TaskTables, target: TableRef, held: dict[Stream, list[pa.Table]]) -> Net:
     """Merge what tasks handed on of one table; takes it out of `held`."""
     key = _key(job, target)
     changes = Changes(key, arrow_schema(key.required.schema), upsert=False)
@@ -85,7 +83,7 @@ def _lacking(rows: pa.Table) -> pa.Table:
     return rows.select(LACKING.names).cast(LACKING) if is_told else nothing_lacking(len(rows))
 
 
-def _key(job: TableJob, target: TableRef) -> Key:
+def _key(job: TaskTables, target: TableRef) -> Key:
     return Key(job.table_of(Stream(*target))[0], job.identifier_columns)
 
 

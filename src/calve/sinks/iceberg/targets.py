@@ -31,7 +31,7 @@ from calve.observe.log import Log
 from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key, identified
 from calve.sinks.iceberg.check_table import check_table, missing
-from calve.sinks.iceberg.draft import DraftRules
+from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.ignored_options import ignored_options, other_pipelines
 from calve.sinks.iceberg.inferred import absent_partitions, fitted, unclear_columns
 from calve.sinks.iceberg.metadata_columns import NONE as NO_METADATA
@@ -344,7 +344,7 @@ class SinkTargets:
         return self._ready(table)
 
     def _evolve(self, table: Table, inferred: Inferred) -> Table:
-        evolution = plan_evolution(table, inferred, self.rules.types, self.settings.case_insensitive)
+        evolution = plan_evolution(table, inferred.root, self.rules.types, self.settings.case_insensitive)
         if not evolution.add and not evolution.widen:
             return table
         if evolution.is_contended and table.draft is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -23,12 +22,10 @@ from calve.reduce.reducer import Reducer
 from calve.sinks.iceberg.draft import Needed, needed_fields
 from calve.sinks.iceberg.losses import Losses
 from calve.sinks.iceberg.merge_by_key import hand_on_net, merge_net, write_net
+from calve.sinks.iceberg.task_tables import TaskTables
 from calve.sinks.job import Work
 from calve.table.loaded import Absent, Draft, Table
 from calve.write.writer import Written
-
-if TYPE_CHECKING:
-    from calve.sinks.iceberg.job import TableJob
 
 __all__ = ["TableWriter", "rejects_of_absent"]
 
@@ -43,7 +40,7 @@ class TableWriter:
         work: The task.
     """
 
-    def __init__(self, job: TableJob, work: Work) -> None:
+    def __init__(self, job: TaskTables, work: Work) -> None:
         self._job = job
         self._work = work
         self._converters: dict[Hashable, Converter | Reducer] = {}

@@ -1,0 +1,101 @@
+"""What the settings say of tables that are created from events."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from pyiceberg.schema import Schema
+from pyiceberg.types import NestedField, StringType
+
+from calve.columns.declared_types import ColumnTypes
+from calve.columns.evolve import is_contended
+from calve.columns.infer import Inferred
+from calve.errors import CalveError
+from calve.reduce.key import identified
+from calve.sinks.iceberg.inferred import fitted
+from calve.sinks.iceberg.metadata_columns import NONE, MetadataColumns
+from calve.table.loaded import INFERRED, Table
+
+if TYPE_CHECKING:
+    from calve.sinks.iceberg.settings import IcebergSettings
+
+__all__ = ["DraftRules"]
+
+_UNPARTITIONED = '{"spec-id":0,"fields":[]}'
+
+
+@dataclass(frozen=True)
+class DraftRules:
+    """What the settings say of tables that are created from events.
+
+    Attributes:
+        types: The declared types of columns.
+        case_insensitive: Whether fields that differ by case only share a column.
+        identifier_columns: The key.
+        partition_fields: The partitions.
+        event_time: The column that is the event time.
+        metadata: The columns that get metadata.
+        declared: Patterns of tables whose columns are declared.
+        evolves: Whether events with a field that cannot become a column are rejected.
+    """
+
+    types: ColumnTypes = field(default_factory=ColumnTypes)
+    case_insensitive: bool = False
+    identifier_columns: tuple[str, ...] = ()
+    partition_fields: tuple[object, ...] = ()
+    event_time: str | None = None
+    metadata: MetadataColumns = NONE
+    declared: tuple[str, ...] = ()
+    evolves: bool = False
+
+    @staticmethod
+    def of(settings: IcebergSettings, metadata: MetadataColumns) -> DraftRules:
+        """Return the rules of a sink."""
+        return DraftRules(
+            settings.inferred_types,
+            settings.case_insensitive,
+            tuple(settings.identifier_columns),
+            tuple(settings.partition_by),
+            settings.event_time,
+            metadata,
+            tuple(each.tables for each in settings.schemas),
+            settings.schema_evolution,
+        )
+
+    @property
+    def may_reject(self) -> bool:
+        """Whether an event can be rejected although its fields have the columns that were inferred from them."""
+        return bool(self.types.types or self.identifier_columns or self.partition_fields or self.event_time)
+
+    def is_declared(self, name: str) -> bool:
+        """Return whether events do not decide the columns of a table."""
+        return any(fnmatchcase(name, pattern) for pattern in self.declared)
+
+    def is_contended(self, inferred: Inferred) -> bool:
+        """Return whether fields compete for a name or a place."""
+        return is_contended(inferred.root, self.types, self.case_insensitive)
+
+    def contended(self, name: str, inferred: Inferred) -> Table | None:
+        """Return the draft of a table whose fields compete, so that not all of their events can be written."""
+        return self.draft(name, inferred) if self.evolves and self.is_contended(inferred) else None
+
+    def draft(self, name: str, inferred: Inferred) -> Table | None:
+        """Return the table with columns for all fields; None if it cannot be created."""
+        schema = inferred.to_schema(types=self.types, case_insensitive=self.case_insensitive)
+        if not schema.fields:
+            return None
+        schema = self.metadata.complete(schema)
+        missing = [key for key in self.identifier_columns if "." not in key and key not in schema.column_names]
+        ids = range(schema.highest_field_id + 1, 2**31)
+        fields = [
+            NestedField(number, key, StringType(), required=False) for number, key in zip(ids, missing, strict=False)
+        ]
+        try:
+            schema = fitted(Schema(*schema.fields, *fields), self, self.types)
+            schema = identified(schema, self.identifier_columns) if self.identifier_columns else schema
+        except CalveError:
+            return None
+        marks = {} if inferred.is_declared else INFERRED
+        return Table(name, "", "", schema.model_dump_json(), _UNPARTITIONED, properties=dict(marks))

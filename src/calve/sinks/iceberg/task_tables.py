@@ -1,0 +1,155 @@
+"""What tasks know of an Iceberg sink's tables, and how events become their rows."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+import pyarrow as pa
+
+from calve.columns.fields import ALL_FIELDS, Fields
+from calve.convert.converter import Converter, ConvertOptions
+from calve.record.content_file import ContentFile
+from calve.record.target import EQUALITY_DELETE, Role, Stream, WriteMode
+from calve.record.written import CommitRejects, TableFiles
+from calve.reduce.key import Key
+from calve.reduce.reducer import Reducer
+from calve.sinks.iceberg.draft_rules import DraftRules
+from calve.sinks.iceberg.metadata_columns import BatchMetadata
+from calve.sinks.job import SinkJob
+from calve.table.loaded import Absent, Draft, Table
+from calve.write.writer import Written
+
+__all__ = ["TaskTables"]
+
+
+@dataclass(frozen=True)
+class TaskTables(SinkJob):
+    """The tables of a sink, and how events become their rows, for the tasks.
+
+    Attributes:
+        catalog: The catalog's key, which says where a table's files must be committed.
+        tables: Every table that is known so far.
+        branch: The branch of these tables that gets the events.
+        fields: The fields of an event that are written; routes, table names and dead letters know them all.
+        event_time: The column that says when an event happened.
+        changes: Whether rows are updated and deleted by key, not only appended.
+        histories: Tables to which rows are only appended, although others are updated and deleted.
+        identifier_columns: The key; empty means the table's identifier fields.
+        upsert: An INSERT replaces an older row of the same key.
+        write_mode: How deletes reach a table when they are committed.
+        keep: An UPDATE leaves columns as they are that its event lacks.
+        keeps_keys: Whether rows that differ in the key of their source table never change the same row.
+        on_type_mismatch: As in the settings; None: as the table's columns came to be.
+        rules: What the settings say of tables that are created from events.
+        gathers_bytes: Parts of partitions that are smaller are handed on, and written together.
+        metadata_columns: The columns that get metadata, each with its attribute.
+        batch: The attributes that all events share.
+    """
+
+    catalog: str
+    tables: dict[str, Table | Absent | Draft]
+    branch: str = "main"
+    fields: Fields = ALL_FIELDS
+    event_time: str | None = None
+    infers: bool = False
+    evolves: bool = False
+    on_type_mismatch: Literal["null", "dlq"] | None = None
+    rules: DraftRules = field(default_factory=DraftRules)
+    timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] | None = None
+    timestamp_formats: tuple[str, ...] = ()
+    case_insensitive: bool = False
+    changes: bool = False
+    histories: frozenset[str] = frozenset()
+    identifier_columns: tuple[str, ...] = ()
+    upsert: bool = False
+    write_mode: WriteMode = EQUALITY_DELETE
+    keep: bool = False
+    keeps_keys: bool = True
+    write_properties: dict[str, str] = field(default_factory=dict)
+    gathers_bytes: int = 0
+    metadata_columns: tuple[tuple[str, str], ...] = ()
+    batch: BatchMetadata = field(default_factory=BatchMetadata)
+
+    def options(self, table: Table) -> ConvertOptions:
+        """Return how events are converted for a table."""
+        return ConvertOptions(
+            look_for_unknown=self.evolves,
+            on_type_mismatch=self.on_type_mismatch or ("dlq" if table.is_inferred else "null"),
+            timestamp_unit=self.timestamp_unit,
+            timestamp_formats=self.timestamp_formats,
+            declared=frozenset() if self.on_type_mismatch else self._declared(table),
+            local_times=self._local_times(table) if table.is_inferred else frozenset(),
+            case_insensitive=self.case_insensitive,
+            fields=self.fields,
+            count_ignored=not self.evolves,
+            metadata=self.metadata_columns,
+            types=self.rules.types,
+        )
+
+    def with_batch(self, events: pa.Table) -> pa.Table:
+        """Return events with the attributes of their batch that become columns."""
+        return self.batch.add_to(events, frozenset(attribute for _, attribute in self.metadata_columns))
+
+    def _declared(self, table: Table) -> frozenset[str]:
+        return frozenset(each.name for each in table.schema.fields if self.rules.types.of((each.name,)))
+
+    def _local_times(self, table: Table) -> frozenset[str]:
+        """Return the columns without a timestamp that the settings declare."""
+        types = [(name.split("."), table.schema.find_type(name)) for name in table.schema.column_names]
+        declared = {path[0] for path, kind in types if kind.is_primitive and self.rules.types.of(path)}
+        return frozenset(each.name for each in table.schema.fields) - declared - self._declared(table)
+
+    def appends(self, table: str) -> bool:
+        """Return whether rows are only appended to a table."""
+        return not self.changes or table in self.histories
+
+    def converter(self, table: Table) -> Converter | Reducer:
+        """Make what turns the events of a table into rows, or into changes of rows."""
+        options = self.options(table)
+        if self.appends(table.identifier):
+            return Converter(table, options)
+        return Reducer(table, Key(table, self.identifier_columns), options, self.upsert, self.keep)
+
+    def alike(self, table: str) -> Hashable:
+        """Return the columns and options of a table to which rows are only appended."""
+        known = self.tables.get(table)
+        if self.changes or not isinstance(known, Table):
+            return table
+        return known.columns_json, known.draft and known.draft.columns_json, self.options(known)
+
+    def table_of(self, stream: Stream) -> tuple[Table, dict[str, str]]:
+        """Return the table of a stream, and its properties."""
+        are_letters = stream.role is Role.DEAD_LETTERS
+        table = self.dead_letters.table if are_letters else self.tables[stream.table]
+        assert isinstance(table, Table)
+        return table, {**table.properties, **({} if are_letters else self.write_properties)}
+
+    def table_files(self, stream: Stream, one: Written, run: str, event_times: Mapping[str, int]) -> TableFiles:
+        """Return what was written of a stream.
+
+        Args:
+            stream: The stream.
+            one: Its files.
+            run: Makes file names unique: pipeline, state and batch.
+            event_times: The latest event times of its table, by origin.
+        """
+        are_letters = stream.role is Role.DEAD_LETTERS
+        return TableFiles(
+            catalog=self.catalog,
+            table=stream.table,
+            branch="main" if are_letters else self.branch,
+            uuid=one.table.uuid,
+            write_mode=EQUALITY_DELETE if are_letters else self.write_mode,
+            files=cast("list[ContentFile]", one.files),
+            rows=0 if stream.role is Role.DELETES else one.rows,
+            bytes=one.size_bytes,
+            event_times=dict(event_times),
+            commit_rejects=self._commit_rejects(stream, run) if stream.role is Role.PARTIAL else None,
+        )
+
+    def _commit_rejects(self, stream: Stream, run: str) -> CommitRejects:
+        name = f"{run}-{stream.sink}-{zlib.crc32(stream.table.encode()):08x}-at-commit.ndjson"
+        return CommitRejects(f"{self.dead_letters.location}/{name}", self.label)

@@ -20,7 +20,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
 
 def refusal(sql: str, *parameters: str) -> str | None:
     """Return the first line of DuckDB's error for a statement; None if it runs."""
-    from duckdb import Error
+    from duckdb import Error  # see `open_duckdb`
 
     try:
         _connection().cursor().execute(sql, list(parameters)).fetchall()

@@ -17,7 +17,7 @@ from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, PART, ROW, SCH
 from calve.event.reject import REJECTS, Reject, rejects_table
 from calve.event.validate_json import validated, whole_array
 from calve.expression.scope import TAGS
-from calve.processors.compiled import Expression
+from calve.processors.evaluation import Expression
 from calve.processors.expressions import Compiler
 from calve.processors.program import Done, Program
 from calve.processors.step import ProcessorSettings, Step

@@ -1,20 +1,49 @@
-"""Evaluates the expressions of processors in tasks."""
+"""Compiled expressions of processors, and their evaluation in tasks."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 
 from calve.event import duck
 from calve.event.columns import JSON
-from calve.processors.compiled import Expression
+from calve.expression.condition import Condition
+from calve.expression.format import Format
 
-__all__ = ["Evaluation"]
+__all__ = ["Evaluation", "Expression"]
 
+_VOLATILE = ("now()", "uuid()")
 _MEMO = 20_000
 """The most results of one expression that a task remembers."""
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A compiled expression; pickled into the tasks.
+
+    Attributes:
+        sql: Its value over a relation with `json` and the metadata columns.
+        fields: The fields of the event that it reads; None: possibly any.
+        metadata: The metadata attributes that it reads.
+    """
+
+    sql: str
+    fields: tuple[str, ...] | None
+    metadata: tuple[str, ...]
+
+    @staticmethod
+    def of(compiled: Condition | Format) -> Expression:
+        """Return a compiled condition or format string."""
+        fields = None if compiled.fields is None else tuple(sorted(compiled.fields))
+        return Expression(compiled.sql, fields, tuple(sorted(compiled.metadata)))
+
+    @property
+    def is_pure(self) -> bool:
+        """Whether events with equal fields have equal values, so that a value can be remembered."""
+        return self.fields is not None and not self.metadata and not any(word in self.sql for word in _VOLATILE)
 
 
 class Evaluation:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from typing import TYPE_CHECKING
 
 from calve.expression import compile_condition, compile_format, compile_value
 from calve.expression.condition import Condition
 from calve.expression.format import Format
-from calve.processors.compiled import Expression
-
-if TYPE_CHECKING:
-    from calve.processors.evaluation import Evaluation
+from calve.processors.evaluation import Evaluation, Expression
 
 __all__ = ["Compiler", "condition", "format_string", "value_expression"]
 
@@ -64,8 +60,6 @@ class Compiler:
         return self._compiled("value", text, compile_value)
 
     def _compiled(self, kind: str, text: str, make: Callable[[str, Collection[str]], Condition | Format]) -> Evaluation:
-        from calve.processors.evaluation import Evaluation  # brings Arrow, which settings do not need
-
         if (kind, text) not in self.known:
             self.known[kind, text] = Expression.of(make(text, self._metadata))
         return Evaluation(self.known[kind, text])

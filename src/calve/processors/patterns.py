@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from calve.errors import SettingsError
 from calve.expression.regex import require_pattern
 
@@ -26,9 +28,7 @@ def _arrow() -> Any:
     return pc
 
 
-def _array(texts: Sequence[str]) -> Any:
-    import pyarrow as pa
-
+def _array(texts: Sequence[str]) -> pa.Array:
     return pa.array(texts, pa.string())
 
 

@@ -6,7 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from calve.errors import SettingsError
+from calve.event import duck
 from calve.expression.probe import refusal
 from calve.expression.scope import pointer
 from calve.processors.events import copied_event
@@ -107,7 +110,7 @@ class _Select:
 
     def _results(self, batch: Working, rows: list[int]) -> Iterator[tuple[int, list[str]]]:
         """Yield the result of each row; of those that fail, find each and reject it."""
-        from duckdb import Error
+        from duckdb import Error  # see `open_duckdb`
 
         if not rows:
             return
@@ -129,10 +132,6 @@ class _Select:
                 batch.fail(row, reason, fault.replace("/", "."), self._settings.tags_on_failure)
 
     def _run(self, texts: list[str]) -> list[tuple[str | None, list[str] | None]]:
-        import pyarrow as pa
-
-        from calve.event import duck
-
         events = pa.table({"at": range(len(texts)), "json": pa.array(texts, pa.string())})
         found: Any = duck.run(self._query, events=events)
         return list(zip(found["fault"].to_pylist(), found["found"].to_pylist(), strict=True))

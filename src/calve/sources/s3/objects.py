@@ -7,19 +7,17 @@ import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import obstore
 import pyarrow as pa
 from obstore.exceptions import BaseError, PermissionDeniedError, PreconditionError, UnauthenticatedError
+from obstore.store import S3Store
 
 from calve.errors import CalveError, SourceError, SourceUnavailableError
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.settings import Aws, Bucket
 from calve.store_client import SET_CLOCK, blames_clock, profile_keys, s3_environment
-
-if TYPE_CHECKING:
-    from obstore.store import S3Store
 
 __all__ = ["S3Object", "failed", "listed", "opened", "remove", "store_of"]
 
@@ -130,8 +128,6 @@ def failed(what: str, target: str, error: Exception, kind: type[CalveError] | No
 @functools.lru_cache(maxsize=16)
 def store_of(aws: Aws, bucket: str) -> S3Store:
     """Connect to a bucket, once in a process."""
-    from obstore.store import S3Store
-
     endpoint, region = s3_environment()
     given: dict[str, Any] = {"endpoint": aws.endpoint or endpoint, "region": aws.region or region}
     if aws.sts_role_arn:

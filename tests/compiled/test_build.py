@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -129,16 +130,24 @@ def test_an_outdated_library_that_cannot_be_rebuilt_is_removed_and_that_is_told(
     assert "outdated library of the compiled core is removed" in capsys.readouterr().err
 
 
+NO_TOOLCHAIN = """#!/bin/sh
+echo 'error: rustup could not choose a version of cargo to run' >&2
+echo help >&2
+exit 1
+"""
+OLD = "#!/bin/sh\necho cargo 1.63.0\n"
+
+
 @pytest.mark.parametrize(
     ("cargo", "reason"),
     [
         (
-            "#!/bin/sh\necho 'error: rustup could not choose a version of cargo to run' >&2\necho help >&2\nexit 1\n",
+            NO_TOOLCHAIN,
             "cargo does not work: rustup could not choose a version of cargo to run, so the compiled core is not built.",
         ),
         ("#!/bin/sh\nexit 3\n", "cargo does not work: exit code 3, so"),
         ("#!/no/such/shell\n", "cargo does not start: No such file or directory, so"),
-        ("#!/bin/sh\necho cargo 1.63.0\n", "cargo is too old: the core needs 1.70, and this is 1.63, so"),
+        (OLD, "cargo is too old: the core needs 1.70, and this is 1.63, so"),
     ],
 )
 def test_a_cargo_that_does_not_work_is_no_cargo(checkout: Checkout, cargo: str, reason: str) -> None:
@@ -151,6 +160,29 @@ def test_a_cargo_that_does_not_work_is_no_cargo(checkout: Checkout, cargo: str, 
     command = [sys.executable, "-m", "calve.compiled.build", "--cargo"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == build.cargo_fault()
+
+
+@pytest.mark.parametrize("cargo", [NO_TOOLCHAIN, OLD])
+def test_set_up_and_checks_of_a_checkout_say_one_line_and_go_on_without_a_cargo_that_works(
+    checkout: Checkout, tmp_path: Path, cargo: str
+) -> None:
+    """The commands are those of `make setup`, `make test` and `make check`."""
+    root = Path(build.__file__).parents[3]
+    shutil.copytree(root / "core", tmp_path / "core", ignore=shutil.ignore_patterns("target"), dirs_exist_ok=True)
+    shutil.copytree(root / "src", tmp_path / "src", ignore=shutil.ignore_patterns("*.so", "*.dylib", "__pycache__"))
+    checkout.install(cargo)
+    reason = build.cargo_fault()
+    environment = os.environ | {"PYTHONPATH": str(tmp_path / "src"), "PYTHON": sys.executable}
+
+    def said(*command: str | Path) -> list[str]:
+        ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+        assert ran.stderr == ""
+        return ran.stdout.splitlines()
+
+    for option in ([], ["--checked"]):
+        (line,) = said(sys.executable, "-m", "calve.compiled.build", *option)
+        assert line.startswith(f"{reason}, so the compiled core is not built. Calve works without it")
+    assert said(tmp_path / "core" / "check.sh") == [f"{reason}: the compiled core is not checked"]
 
 
 def test_a_cargo_that_fails_is_quoted_in_brief(checkout: Checkout) -> None:

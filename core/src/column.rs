@@ -2,24 +2,10 @@
 
 use crate::level::{Level, Notes};
 use crate::parse::{Done, Left, Parser};
-use crate::scalar::{date, double, either, long, text, time, timestamp};
+use crate::scalar::{date, double, either, long, text, time, timestamp, Numbers};
 use crate::shape::{self, Node};
 use crate::text::Keys;
 use crate::value;
-
-/// What numbers in a column of timestamps count: `10^-scale` seconds, or what their size suggests.
-#[derive(Clone, Copy)]
-pub enum Counts {
-    Scale(i64),
-    Auto,
-}
-
-/// Numbers in a column of timestamps, and whether texts may hold them.
-#[derive(Clone, Copy)]
-pub struct Numbers {
-    pub counts: Counts,
-    pub in_texts: bool,
-}
 
 pub enum Kind {
     Boolean,

@@ -2,7 +2,7 @@
 
 use crate::column::Column;
 use crate::parse::{Done, Left, Parser};
-use crate::shape::{write_fields, Kind, Node, Seen, MOST_FIELDS};
+use crate::shape::{write_fields, Folded, Kind, Node, Seen, MOST_FIELDS};
 use crate::text::Text;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -87,9 +87,6 @@ impl Notes {
         Ok(number)
     }
 }
-
-/// Names without their case, of which each stands for a column, or for several: then only the exact converter knows.
-pub type Folded = HashMap<Vec<u8>, Option<usize>>;
 
 /// Which columns an object has, and how names find them.
 #[derive(Default)]

@@ -16,6 +16,7 @@ pub mod envelope;
 pub mod export;
 pub mod iso8601;
 pub mod kafka;
+pub mod left;
 pub mod level;
 pub mod meaning;
 pub mod mysql;

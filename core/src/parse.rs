@@ -1,12 +1,7 @@
 //! A strict pull parser over one event. What it refuses, it leaves to the exact converter, which knows the reason.
 
+pub use crate::left::{Done, Left};
 use crate::text::{quote, Keys, Text};
-
-/// The event is not decided here: it is no JSON object, or it holds what only the exact converter decides.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left;
-
-pub type Done<T> = Result<T, Left>;
 
 /// So many levels of objects and arrays an event may have (`calve.event.exact_json.DEEPEST`).
 pub const DEEPEST: u32 = 250;

@@ -1,9 +1,22 @@
 //! One value of a simple type, read from an event: a number, or a string that holds it.
 
-use crate::column::{Counts, Numbers};
 use crate::iso8601::{self, DAY, FIRST_DAY, LAST_DAY};
 use crate::parse::{Done, Left, Parser};
 use crate::value;
+
+/// What numbers in a column of timestamps count: `10^-scale` seconds, or what their size suggests.
+#[derive(Clone, Copy)]
+pub enum Counts {
+    Scale(i64),
+    Auto,
+}
+
+/// Numbers in a column of timestamps, and whether texts may hold them.
+#[derive(Clone, Copy)]
+pub struct Numbers {
+    pub counts: Counts,
+    pub in_texts: bool,
+}
 
 /// Reads a string by a function.
 #[inline(always)]

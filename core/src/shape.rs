@@ -1,7 +1,6 @@
 //! What kinds of values fields hold, seen over many events (the lattice of `calve.columns.node`, for what JSON can hold).
 
 use crate::iso8601::{self, Stamp};
-use crate::level::Folded;
 use crate::parse::{Done, Left, Number, Parser};
 use crate::text::{quote_byte, Keys, Text};
 use crate::value;
@@ -13,6 +12,9 @@ const NESTING_LIMIT: u32 = 16;
 pub const MOST_FIELDS: usize = 2000;
 /// With more fields a struct looks them up in a map.
 const FEW: usize = 16;
+
+/// Names without their case, of which each stands for a column, or for several: then only the exact converter knows.
+pub type Folded = HashMap<Vec<u8>, Option<usize>>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Kind {

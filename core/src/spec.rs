@@ -1,10 +1,12 @@
 //! Reads what Python says of a table: texts that end in NUL, depth first.
 
-use crate::column::{Column, Counts, Kind, Numbers, Store};
+use crate::column::{Column, Kind, Store};
 use crate::envelope::{Format, Slot, Slots};
-use crate::level::{Folded, Level, Names};
+use crate::level::{Level, Names};
 use crate::meaning::{Fields, Meaning};
 use crate::placeholder::Placeholder;
+use crate::scalar::{Counts, Numbers};
+use crate::shape::Folded;
 use std::rc::Rc;
 
 /// The texts, in their order.

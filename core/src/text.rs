@@ -1,6 +1,6 @@
 //! Strings and keys of events as they are written, and as they are meant.
 
-use crate::parse::{Done, Left};
+use crate::left::{Done, Left};
 use std::collections::HashSet;
 
 /// The inside of a string, and whether it holds escapes.

@@ -52,6 +52,7 @@ class JvmProcess:
         self.plan = plan
         self.output = JvmOutput()
         self.folder = Path(tempfile.mkdtemp(prefix="calve-spark-"))
+        self._address = self.folder / "address"
         variables = {**os.environ, **plan.environment(self.folder), _ADDRESS: str(self._address)}
         try:
             self.popen = subprocess.Popen(
@@ -67,10 +68,6 @@ class JvmProcess:
             raise
         self.output.read()
         _running.add(self)
-
-    @property
-    def _address(self) -> Path:
-        return self.folder / "address"
 
     @property
     def has_ended(self) -> bool:

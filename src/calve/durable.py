@@ -17,7 +17,7 @@ import msgspec
 
 from calve import structs
 from calve.errors import CalveError, InvariantError, SetupError, WriteError
-from calve.private_files import make_private, private
+from calve.files.private import make_private, private
 
 __all__ = [
     "is_lasting",

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from calve.date_patterns import pattern_parts
 from calve.engine.jvm import jdk
+from calve.expression.date_patterns import pattern_parts
 
 JAVA = Path(__file__).parent / "JavaDates.java"
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata")

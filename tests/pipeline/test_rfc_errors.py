@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from calve.backoff import Backoff
 from calve.catalog import retry
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.errors import (
@@ -29,6 +28,7 @@ from calve.errors import (
     WriteError,
 )
 from calve.expression import compile_format
+from calve.network.backoff import Backoff
 from calve.observe.log import Log
 from calve.record.written import Nulled
 from calve.route.route import SinkRoute

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from calve.backoff import delay
 from calve.errors import CommitConflictError, CommitUnknownError
+from calve.network.backoff import delay
 
 __all__ = ["TRIES", "retried"]
 

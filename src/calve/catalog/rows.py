@@ -21,7 +21,7 @@ from pyiceberg.table import FileScanTask, ManifestGroupPlanner, Table
 from pyiceberg.types import NestedField
 
 from calve.errors import UnsupportedError
-from calve.sql import duckdb_name
+from calve.expression.sql import duckdb_name
 from calve.table.schema import path_of
 
 __all__ = ["TableRows"]

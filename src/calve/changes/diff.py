@@ -20,7 +20,7 @@ from calve.changes.equality import comparable
 from calve.changes.identity import ROW_ID, Identity, key_column
 from calve.changes.plan import ADDED, DELETED, RESTORED, Plan
 from calve.errors import SettingsError
-from calve.sql import spark_name
+from calve.expression.sql import spark_name
 
 __all__ = ["CHANGE", "DELETE", "INSERT", "UPDATE_AFTER", "UPDATE_BEFORE", "Selection", "changes"]
 

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from calve.engine.java.errors import java_errors
 from calve.errors import SettingsError
-from calve.sql import spark_name
+from calve.expression.sql import spark_name
 
 __all__ = ["ROW_ID", "Identity", "identity_of", "key_column"]
 

@@ -30,7 +30,7 @@ from calve.changes.identity import ROW_ID, Identity, key_column
 from calve.changes.snapshot import Snapshot
 from calve.changes.typed import holds
 from calve.event.columns import EVENT, TYPED
-from calve.sql import spark_name
+from calve.expression.sql import spark_name
 
 __all__ = ["document_id", "events", "lines", "metadata", "rendered"]
 

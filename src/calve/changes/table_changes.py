@@ -15,7 +15,7 @@ from calve.changes.plan import ADDED, ALL, Plan, Planner, reading
 from calve.changes.record import lines
 from calve.changes.snapshot import History, Step, steps
 from calve.errors import PositionLostError
-from calve.sql import spark_name
+from calve.expression.sql import spark_name
 
 __all__ = ["TableChanges"]
 

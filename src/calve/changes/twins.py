@@ -15,7 +15,7 @@ from pyspark.sql import functions as f
 from calve.changes.diff import CHANGE, DELETE, UPDATE_AFTER, UPDATE_BEFORE
 from calve.changes.identity import ROW_ID, Identity
 from calve.changes.record import document_id
-from calve.sql import spark_name
+from calve.expression.sql import spark_name
 
 __all__ = ["keeping_twins"]
 

@@ -11,7 +11,7 @@ import click
 from calve.cli import options
 from calve.cli.catalogs import chosen_catalog, pipelines
 from calve.cli.help import Command
-from calve.sql import duckdb_name
+from calve.expression.sql import duckdb_name
 
 if TYPE_CHECKING:
     import duckdb

@@ -23,9 +23,9 @@ from calve.commit.swap import swap
 from calve.engine.engine import Engine
 from calve.engine.java.errors import java_errors
 from calve.engine.pyspark_private import logical_plan
+from calve.expression.sql import spark_name
 from calve.observe.humanize import many
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ, WriteMode, apart
-from calve.sql import spark_name
 from calve.table.loaded import MARK
 
 __all__ = ["ApartLostError", "Comparison", "Differences", "compare", "other_writers"]

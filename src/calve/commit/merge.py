@@ -27,10 +27,10 @@ from calve.commit.merge_source import Staged, staged
 from calve.engine.engine import Engine
 from calve.engine.pyspark_private import logical_plan
 from calve.errors import CommitError
+from calve.expression.sql import spark_name
 from calve.record.content_file import ContentFile
 from calve.record.target import WriteMode
 from calve.reduce.key import ABSENT
-from calve.sql import spark_name
 
 __all__ = ["has_branch", "merge", "merge_changes", "relation_of", "writes_by"]
 

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from calve.convert.date_fields import FIELDS, Fields, nanoseconds
 from calve.convert.time_zones import named_zone, offset_seconds, zone_regex
-from calve.date_patterns import PatternError, PatternPart, pattern_parts
 from calve.errors import SettingsError
+from calve.expression.date_patterns import PatternError, PatternPart, pattern_parts
 
 __all__ = ["date_format"]
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
-from calve.host_names import host_name, is_loopback
+from calve.network.host_names import host_name, is_loopback
 
 __all__ = ["COOKIE", "FIRST", "VARIABLE", "Access", "Session", "is_loopback"]
 

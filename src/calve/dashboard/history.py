@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from calve import durable, structs
+from calve.files.private import make_private
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport
-from calve.private_files import make_private
 
 __all__ = ["SAMPLE_SECONDS", "SPAN_SECONDS", "History", "Sample"]
 

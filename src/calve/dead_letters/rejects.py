@@ -24,7 +24,7 @@ from calve.durable import local_path, sync
 from calve.errors import WriteError
 from calve.event.dead_letter import letters, line
 from calve.event.reject import cut
-from calve.private_files import make_private, private
+from calve.files.private import make_private, private
 from calve.record.written import Rejects
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table

@@ -6,8 +6,8 @@ from ipaddress import IPv4Network, ip_network
 
 from calve.expression import value
 from calve.expression.scope import ArgumentError
+from calve.expression.sql import duckdb_text
 from calve.expression.value import Value
-from calve.sql import duckdb_text
 
 __all__ = ["cidr_contains"]
 

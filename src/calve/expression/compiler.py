@@ -10,9 +10,9 @@ from calve.expression.operators import BINARY, UNARY, member, type_of
 from calve.expression.probe import refusal
 from calve.expression.regex import check_pattern
 from calve.expression.scope import ArgumentError, Scope
+from calve.expression.sql import duckdb_name
 from calve.expression.tree import Binary, Call, Literal, Member, Node, Pointer, TypeOf, Unary
 from calve.expression.value import Value
-from calve.sql import duckdb_name
 
 __all__ = ["compile_node", "finish"]
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from calve.date_patterns import PatternError, PatternPart, pattern_parts
 from calve.expression import value
+from calve.expression.date_patterns import PatternError, PatternPart, pattern_parts
 from calve.expression.probe import knows
 from calve.expression.scope import ArgumentError
+from calve.expression.sql import duckdb_text
 from calve.expression.value import Value
-from calve.sql import duckdb_text
 
 __all__ = ["format_date_time"]
 

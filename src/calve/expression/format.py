@@ -12,8 +12,8 @@ from calve.expression.compiler import compile_node, finish
 from calve.expression.errors import ExpressionSyntaxError
 from calve.expression.parser import parse
 from calve.expression.scope import Scope
+from calve.expression.sql import duckdb_text
 from calve.expression.tree import Call, Literal, Node, Pointer
-from calve.sql import duckdb_text
 
 __all__ = ["Format", "compile_format", "compile_value"]
 

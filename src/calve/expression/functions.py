@@ -11,10 +11,10 @@ from calve.expression import value
 from calve.expression.cidr import cidr_contains
 from calve.expression.dates import format_date_time
 from calve.expression.scope import TAGS, ArgumentError, Scope
+from calve.expression.sql import duckdb_text
 from calve.expression.strings import contains, join, length, starts_with, substring
 from calve.expression.tree import Call, Literal, Node, Pointer
 from calve.expression.value import Value
-from calve.sql import duckdb_text
 
 __all__ = ["call"]
 

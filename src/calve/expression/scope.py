@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 
-from calve.sql import duckdb_name, duckdb_text
+from calve.expression.sql import duckdb_name, duckdb_text
 
 __all__ = ["TAGS", "ArgumentError", "Scope", "pointer"]
 

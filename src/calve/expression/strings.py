@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from calve.expression import value
+from calve.expression.sql import duckdb_text
 from calve.expression.value import Value
-from calve.sql import duckdb_text
 
 __all__ = ["contains", "join", "length", "starts_with", "substring"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from calve.expression.scope import Scope
-from calve.sql import duckdb_text
+from calve.expression.sql import duckdb_text
 
 __all__ = ["Value", "attribute", "field", "flag", "integer", "literal", "number", "text"]
 

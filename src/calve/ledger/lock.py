@@ -10,7 +10,7 @@ from pathlib import Path
 
 from calve import durable
 from calve.errors import OvertakenError
-from calve.private_files import private
+from calve.files.private import private
 
 __all__ = ["DriverLock"]
 

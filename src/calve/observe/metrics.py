@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector, make_wsgi_app
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from calve.host_names import is_local_name
+from calve.network.host_names import is_local_name
 from calve.observe.health import Health, alive, ready
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport, TableFiles

@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow.fs as pafs
 
 from calve.errors import SettingsError
-from calve.private_files import make_private, private
+from calve.files.private import make_private, private
 from calve.store_files import files_of
 
 __all__ = ["Folder"]

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from calve.backoff import delay
 from calve.errors import CalveError, Verdict
+from calve.network.backoff import delay
 from calve.record.target import BranchRef
 from calve.record.written import Entries, TableFiles
 from calve.sinks.sink import CommitSettings

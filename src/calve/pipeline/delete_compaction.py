@@ -11,7 +11,6 @@ import time
 import uuid
 from dataclasses import dataclass, field
 
-from calve.backoff import delay
 from calve.catalog.catalog import Catalog
 from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
@@ -19,6 +18,7 @@ from calve.engine.engine import Engine
 from calve.errors import CalveError, InvariantError
 from calve.maintenance.context import Workbench
 from calve.maintenance.equality_deletes import convert
+from calve.network.backoff import delay
 from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus

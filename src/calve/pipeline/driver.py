@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from calve.acknowledge.progress import counts
-from calve.backoff import Backoff
 from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget, Mark
 from calve.compiled import events as core
@@ -17,6 +16,7 @@ from calve.dead_letters.publish import publish
 from calve.engine.engine import Engine
 from calve.errors import CalveError, CommitError, Verdict
 from calve.ledger.ledger import Ledger, Waiting
+from calve.network.backoff import Backoff
 from calve.object_store import StateFolder
 from calve.observe.bug_report import BugReports
 from calve.observe.humanize import many

@@ -14,7 +14,6 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from calve.backoff import delay
 from calve.catalog.catalog import Catalog
 from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
@@ -24,6 +23,7 @@ from calve.maintenance.by_need import Round, Rounds
 from calve.maintenance.context import Workbench
 from calve.maintenance.orphans import remove_orphans
 from calve.maintenance.trigger import Trigger
+from calve.network.backoff import delay
 from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus

@@ -5,8 +5,8 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable
 
-from calve.date_patterns import PatternError, PatternPart, pattern_parts
 from calve.errors import SettingsError
+from calve.expression.date_patterns import PatternError, PatternPart, pattern_parts
 
 __all__ = ["EPOCHS", "iso_format", "local_time", "time_format"]
 

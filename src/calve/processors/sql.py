@@ -12,12 +12,12 @@ from calve.errors import SettingsError
 from calve.event import duck
 from calve.expression.probe import refusal
 from calve.expression.scope import pointer
+from calve.expression.sql import duckdb_name, duckdb_text
 from calve.processors.events import copied_event
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import Event, Key, decode_event, encode
 from calve.processors.step import Step
 from calve.settings.option import option
-from calve.sql import duckdb_name, duckdb_text
 
 if TYPE_CHECKING:
     from calve.processors.evaluation import Evaluation

@@ -15,9 +15,9 @@ import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, SSLError
 
-from calve.bounded_http import BoundedServer
 from calve.errors import SourceError, SourceUnavailableError
-from calve.no_answer import no_answer
+from calve.network.bounded_http import BoundedServer
+from calve.network.no_answer import no_answer
 from calve.serde.format import WriterSchema
 from calve.serde.settings import SchemaSettings
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from calve.host_names import is_loopback
+from calve.network.host_names import is_loopback
 
 __all__ = ["exposed"]
 

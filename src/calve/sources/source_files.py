@@ -13,8 +13,8 @@ import msgspec
 
 from calve import durable, structs
 from calve.errors import InvariantError
+from calve.files.private import private
 from calve.object_store import StateFolder, StoreFolder
-from calve.private_files import private
 from calve.sources.store_source_files import StoreFiles
 
 __all__ = ["FilesAt", "LocalFiles", "SourceFiles", "encoded", "files_in", "posted_as", "read_as", "read_json"]

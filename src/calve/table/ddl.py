@@ -12,7 +12,7 @@ from typing import Any
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-from calve.sql import spark_name, spark_text
+from calve.expression.sql import spark_name, spark_text
 from calve.table.definition import PartitionField
 from calve.table.schema import read_type
 

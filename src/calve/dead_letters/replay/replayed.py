@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from calve.errors import WriteError
+from calve.files.private import create_private, make_private
 from calve.object_store import StateFolder, StoreFolder
-from calve.private_files import create_private, make_private
 from calve.store_rows import StoreRows
 
 __all__ = ["LocalReplayed", "Replayed", "Span", "Spans", "StoreReplayed", "replayed_in"]

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from calve.errors import EngineError
-from calve.temporary import private_folder
+from calve.files.temporary import private_folder
 
 __all__ = ["cache_folder"]
 

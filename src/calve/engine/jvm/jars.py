@@ -23,11 +23,11 @@ from urllib.request import HTTPRedirectHandler, HTTPSHandler, OpenerDirector, Re
 
 import certifi
 
-from calve.backoff import delay
 from calve.engine.jvm import spark_package
 from calve.engine.jvm.cache import cache_folder
 from calve.errors import EngineError
-from calve.no_answer import no_answer
+from calve.network.backoff import delay
+from calve.network.no_answer import no_answer
 
 __all__ = ["ALWAYS", "AWS", "ICEBERG", "REPOSITORY", "SQLITE", "needed", "resolve"]
 

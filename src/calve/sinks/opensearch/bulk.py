@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from calve import structs
 from calve.arrays import RowNumbers, text_buffers
-from calve.backoff import delay
 from calve.errors import SinkUnavailableError
+from calve.network.backoff import delay
 from calve.sinks.opensearch.client import Answer, Client
 from calve.sinks.opensearch.obstacles import obstacle, with_field_hint
 

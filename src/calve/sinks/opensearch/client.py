@@ -14,10 +14,10 @@ import msgspec
 import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, SSLError
 
-from calve.bounded_http import BoundedServer
 from calve.credentials import remember
 from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
-from calve.no_answer import no_answer
+from calve.network.bounded_http import BoundedServer
+from calve.network.no_answer import no_answer
 from calve.sinks.opensearch.obstacles import Obstacle, obstacle
 from calve.sinks.opensearch.settings import OpenSearchSettings
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 
-from calve.date_patterns import PatternError, pattern_parts
 from calve.errors import SettingsError
 from calve.event.control_characters import has_control
 from calve.expression import compile_format
+from calve.expression.date_patterns import PatternError, pattern_parts
 
 __all__ = ["check_index", "dated", "fault", "normal", "normal_sql", "pattern"]
 

@@ -19,8 +19,8 @@ from calve.event import duck
 from calve.event.columns import JSON, PART, VERSION
 from calve.event.reject import Code, reject_rows
 from calve.expression import compile_condition, compile_format
+from calve.expression.sql import duckdb_text
 from calve.sinks.opensearch.settings import ACTIONS, KEYED, OpenSearchSettings
-from calve.sql import duckdb_text
 
 __all__ = ["Lines", "Shape", "compile_shape"]
 

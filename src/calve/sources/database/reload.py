@@ -22,8 +22,8 @@ from typing import Any
 
 import msgspec
 
-from calve.backoff import delay
 from calve.errors import CalveError, SourceError, Verdict
+from calve.network.backoff import delay
 from calve.observe.log import Log
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.follow import fitting

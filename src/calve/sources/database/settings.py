@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from typing import ClassVar, Literal
 
 from calve.errors import SettingsError
-from calve.host_names import is_loopback
+from calve.network.host_names import is_loopback
 from calve.settings import Size, option
 from calve.sources.database.connection import Address
 from calve.sources.settings import Claim, Form, SourceSettings

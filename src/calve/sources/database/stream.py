@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from calve.backoff import delay
 from calve.errors import CalveError, InvariantError, SourceUnavailableError, Verdict
+from calve.network.backoff import delay
 from calve.observe.log import Log as LogLines
 from calve.sources.database import reload
 from calve.sources.database.epochs import Epochs

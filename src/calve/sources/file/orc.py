@@ -14,8 +14,8 @@ import pyarrow as pa
 from pyarrow import orc
 
 from calve.event.declared import declaration, without_empty_nanoseconds
+from calve.files.temporary import private_folder
 from calve.sources.file.rows import Rows, repetition, row_numbers
-from calve.temporary import private_folder
 
 __all__ = ["read_orc"]
 

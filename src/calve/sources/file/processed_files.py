@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from calve.errors import WriteError
+from calve.files.private import create_private, make_private
 from calve.object_store import StateFolder, StoreFolder
-from calve.private_files import create_private, make_private
 from calve.sources.file.storage import Found
 from calve.store_rows import StoreRows
 

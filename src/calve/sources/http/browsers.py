@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
-from calve.host_names import is_local_name
+from calve.network.host_names import is_local_name
 from calve.sources.http.message import Response
 
 __all__ = ["Browsers"]

@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 
 import pyarrow as pa
 
-from calve.host_names import host_name, is_loopback
+from calve.network.host_names import host_name, is_loopback
 from calve.settings import Size, option
 from calve.sources.settings import Claim, Form, SourceSettings
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from calve.errors import InvariantError, SourceError
+from calve.files.private import make_private
 from calve.object_store import StateFolder
-from calve.private_files import make_private
 from calve.sources.http.keys import KeyStore
 from calve.sources.http.reader import HttpReader
 from calve.sources.http.server import Server, try_port

@@ -16,11 +16,11 @@ import pyarrow as pa
 
 from calve import structs
 from calve.errors import SourceError
+from calve.files.temporary import temporary_folder
 from calve.object_store import StoreFolder
 from calve.sources.iceberg.spool import ABOUT, Part, row_bytes, write_parquet
 from calve.sources.source import SourceTable
 from calve.stop_point import reach
-from calve.temporary import temporary_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from calve.event.envelope.placeholder import check_unavailable_value
 from calve.event.envelope.shape import SHAPES
-from calve.host_names import is_loopback
+from calve.network.host_names import is_loopback
 from calve.serde.settings import FORMATS, SchemaSettings, Serde
 from calve.settings import option
 from calve.sources.settings import Claim, SourceSettings

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from calve.durable import sync
 from calve.errors import PositionLostError, SourceError
-from calve.private_files import private
+from calve.files.private import private
 from calve.sources.log import record
 from calve.sources.log.record import SEGMENT_HEAD_BYTES, BadRecordError
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from calve.backoff import delay
 from calve.errors import CalveError, OvertakenError
+from calve.network.backoff import delay
 from calve.object_store import StoreFolder
 from calve.observe.log import Log as LogLines
 from calve.sources.log import store_chain

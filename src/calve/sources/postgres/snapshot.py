@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 from typing import NamedTuple
 
-from calve.backoff import delay
 from calve.errors import CalveError
+from calve.network.backoff import delay
 from calve.observe.log import Log
 from calve.sources.postgres.database import Database
 from calve.sources.postgres.failure import explained

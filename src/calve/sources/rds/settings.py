@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Literal
 
-from calve.host_names import is_loopback
+from calve.network.host_names import is_loopback
 from calve.settings import option
 from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.mysql.settings import MysqlSettings

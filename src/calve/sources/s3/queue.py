@@ -11,9 +11,9 @@ from urllib.parse import urlsplit
 
 import urllib3
 
-from calve.bounded_http import BoundedServer
 from calve.errors import SourceError, SourceUnavailableError
-from calve.no_answer import no_answer
+from calve.network.bounded_http import BoundedServer
+from calve.network.no_answer import no_answer
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.settings import Aws, Sqs
 from calve.sources.s3.signing import signed

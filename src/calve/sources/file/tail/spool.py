@@ -19,8 +19,8 @@ import msgspec
 import pyarrow as pa
 
 from calve import durable
+from calve.files.private import private
 from calve.object_store import StateFolder, StoreFolder
-from calve.private_files import private
 
 __all__ = ["Spool"]
 

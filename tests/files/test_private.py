@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from calve import durable
+from calve.files.private import create_private, make_private
 from calve.ledger.lock import DriverLock
 from calve.observe.state_folder import Folder
-from calve.private_files import create_private, make_private
 from calve.sources.log import segment
 from calve.sources.source_files import LocalFiles
 

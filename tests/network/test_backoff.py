@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import calve
-from calve.backoff import delay
+from calve.network.backoff import delay
 
 
 @pytest.mark.parametrize(("failures", "most"), [(0, 0.5), (1, 1.0), (4, 8.0), (5, 15.0), (5000, 15.0)])
@@ -26,7 +26,7 @@ def test_nothing_else_has_a_wait_by_chance():
         if re.search(r"^\s*(import|from) random\b", path.read_text(), re.MULTILINE)
     }
     assert found == {
-        "backoff.py",
+        "network/backoff.py",
         "cli/demo_events.py",
         "sources/mysql/begin.py",
     }  # made-up events, the number of a server

@@ -6,7 +6,7 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from calve.sql import duckdb_name, duckdb_text, spark_name, spark_text
+from calve.expression.sql import duckdb_name, duckdb_text, spark_name, spark_text
 
 TEXTS = [
     "",

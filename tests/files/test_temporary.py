@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from calve.temporary import temporary_folder
+from calve.files.temporary import temporary_folder
 
 HOLDS = """
 import sys, time
-from calve.temporary import temporary_folder
+from calve.files.temporary import temporary_folder
 with temporary_folder("held-") as folder:
     print(folder, flush=True)
     time.sleep(600)

@@ -1,0 +1,1 @@
+"""What asks and serves other machines: names, waits, bounds, reasons."""

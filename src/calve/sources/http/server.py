@@ -18,6 +18,11 @@ from calve.sources.http.service import Service
 from calve.sources.http.settings import HttpSettings
 from calve.sources.log.log import Entry
 
+try:
+    from uvloop import new_event_loop
+except ImportError:  # not every system has it
+    from asyncio import new_event_loop
+
 __all__ = ["Server", "try_port"]
 
 HELD_BYTES = 512 << 20
@@ -55,7 +60,7 @@ class Server:
         """
         self._tls = _tls(self._settings)
         self._socket = _bind(self._settings)
-        self._loop = _new_loop()
+        self._loop = new_event_loop()
         self._thread.start()
 
     def _failed(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -188,14 +193,6 @@ class Server:
         for connection in list(self._connections):
             connection.abort()
         await asyncio.gather(*self._accepted, return_exceptions=True)
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop  # which not every system has
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()  # type: ignore[no-any-return]
 
 
 def try_port(settings: HttpSettings) -> None:

@@ -95,7 +95,7 @@ def test_column_types_decide_at_any_depth_and_an_exact_name_wins():
     assert [str(globs.of(path)) for path in (("total",), ("made_at",))] == ["decimal(12, 2)", "string"]
     new = plan_evolution(
         table_of(Schema(t.NestedField(1, "s", t.StructType()))),
-        infer(rows_of('{"s":{"b_at":1},"total":2}')),
+        infer(rows_of('{"s":{"b_at":1},"total":2}')).root,
         types=ColumnTypes(given),
     )
     assert new.add == [(("s",), "b_at", "timestamptz", ""), ((), "total", "decimal(12, 2)", "")]

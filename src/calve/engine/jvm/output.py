@@ -53,8 +53,11 @@ class JvmOutput:
     def _copy(self, read: int) -> None:
         with os.fdopen(read, "rb") as lines:
             for line in lines:
-                with self._lock:
-                    if self._kept_lines is None:
-                        os.write(2, line)
-                    else:
-                        self._kept_lines.append(line)
+                self._take(line)
+
+    def _take(self, line: bytes) -> None:
+        with self._lock:
+            if self._kept_lines is None:
+                os.write(2, line)
+            else:
+                self._kept_lines.append(line)

@@ -25,7 +25,6 @@ SHOTS = (
     ("lagging", "pipelines/orders", 1100, False),
     ("failing", "", 1100, True),
     ("failing", "pipelines/orders", 390, False),
-    ("empty", "", 1100, False),
 )
 
 

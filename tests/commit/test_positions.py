@@ -40,6 +40,8 @@ Model = collections.Counter[tuple[int, int]]
 class Laws:
     """A table that a pipeline and its neighbours write to, beside a model of its rows."""
 
+    uses_equality_deletes = False
+
     def __init__(self, spark: SparkSession, folder: Path, seed: int, kinds: list[str], version: int) -> None:
         self.catalog = named(spark, folder, "file://")
         self.chosen, self.kinds, self.version = random.Random(seed), kinds, version
@@ -91,7 +93,7 @@ class Laws:
             keys = self.chosen.sample(range(40), self.chosen.randint(1, 12))
             kept = keys[self.chosen.randint(0, len(keys)) :]
             fresh = [key for key in self.chosen.sample(range(40), self.chosen.choice((0, 2))) if key not in keys]
-            staged[self.batch] = self.files(kept + fresh, keys)
+            staged[self.batch] = self.files(kept + fresh, keys, self.uses_equality_deletes)
             steps.append((set(keys), [(key, self.number) for key in kept + fresh]))
 
         def applied(model: Model) -> Model:

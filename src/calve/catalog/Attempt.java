@@ -20,6 +20,7 @@ import org.apache.iceberg.HasTableOperations;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.PartitionSpecParser;
+import org.apache.iceberg.RewriteFiles;
 import org.apache.iceberg.RowDelta;
 import org.apache.iceberg.SchemaParser;
 import org.apache.iceberg.Snapshot;
@@ -237,6 +238,20 @@ public class Attempt {
       update.removeDeletes((DeleteFile) each.next());
     }
     stayIfFew(update, all.size() + added.size());
+    finish(update, branch, summary);
+  }
+
+  /** Add a snapshot that replaces delete files by others, which delete the same rows. */
+  public void replaceDeletes(String branch, List added, List removed, String summary) throws Exception {
+    RewriteFiles update = transaction.newRewrite();
+    update.validateFromSnapshot(SnapshotUtil.latestSnapshot(transaction.currentMetadata(), branch).snapshotId());
+    for (Iterator each = added.iterator(); each.hasNext();) {
+      update.addFile((DeleteFile) each.next());
+    }
+    for (Iterator each = removed.iterator(); each.hasNext();) {
+      update.deleteFile((DeleteFile) each.next());
+    }
+    stayIfFew(update, added.size() + removed.size());
     finish(update, branch, summary);
   }
 

@@ -143,6 +143,16 @@ class Attempt:
         texts = msgspec.json.encode(files).decode(), json.dumps(summary)
         called(self._java, "change", branch, texts[0], added, removed, texts[1])
 
+    def replace_deletes(self, branch: str, added: Any, removed: Any) -> None:
+        """Add a snapshot that replaces delete files by others, which delete the same rows.
+
+        Args:
+            branch: The branch that gets it.
+            added: A Java list of delete files; a refused attempt removes them.
+            removed: A Java list of delete files.
+        """
+        called(self._java, "replaceDeletes", branch, added, removed, "{}")
+
     def clear(self, branch: str, summary: Mapping[str, str]) -> None:
         """Add a snapshot without any row to the transaction."""
         called(self._java, "clear", branch, json.dumps(summary))

@@ -1,6 +1,7 @@
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -8,6 +9,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeSet;
 import java.util.concurrent.ExecutorService;
 import java.util.function.Function;
 import java.util.function.Supplier;
@@ -21,6 +23,8 @@ import org.apache.iceberg.FileContent;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.ManifestFile;
+import org.apache.iceberg.ManifestFiles;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
@@ -67,11 +71,7 @@ public class Positions {
    * encrypted, or not Parquet.
    */
   public String plan(BaseTransaction transaction, String branch, String ids, String deletes) throws Exception {
-    table = new BaseTable(((HasTableOperations) transaction.table()).operations(), transaction.table().name());
-    version = table.operations().current().formatVersion();
-    head = SnapshotUtil.latestSnapshot(transaction.currentMetadata(), branch);
-    loader = new Loader(new Opener(EncryptingFileIO.combine(table.io(), table.encryption())));
-    tasks = new HashMap();
+    begin(transaction, branch);
     List files = new ArrayList();
     if (head != null) {
       Set partitions = partitions(deletes);
@@ -82,7 +82,7 @@ public class Positions {
           FileScanTask task = (FileScanTask) each.next();
           DataFile file = (DataFile) task.file();
           if (partitions == null || partitions.contains(partition(file))) {
-            if (file.format() != FileFormat.PARQUET || file.keyMetadata() != null) {
+            if (!isPlain(file)) {
               return "null";
             }
             tasks.put(file.location(), task);
@@ -94,6 +94,110 @@ public class Positions {
       }
     }
     return JsonUtil.mapper().writeValueAsString(files);
+  }
+
+  private void begin(BaseTransaction transaction, String branch) {
+    table = new BaseTable(((HasTableOperations) transaction.table()).operations(), transaction.table().name());
+    version = table.operations().current().formatVersion();
+    head = SnapshotUtil.latestSnapshot(transaction.currentMetadata(), branch);
+    loader = new Loader(new Opener(EncryptingFileIO.combine(table.io(), table.encryption())));
+    tasks = new HashMap();
+    added = new ArrayList();
+    removed = new ArrayList();
+  }
+
+  private static boolean isPlain(ContentFile file) {
+    return file.format() == FileFormat.PARQUET && file.keyMetadata() == null;
+  }
+
+  /**
+   * All equality deletes of a branch, the columns of their keys, and the data files to which some of them apply, as JSON.
+   * Of each delete: its path, its rows, its key's columns, its sequence number, and its partition's number, or null if it
+   * applies to all. Of each data file: as `plan`, then its sequence number, and its partition's number. JSON's null: a
+   * file is encrypted, or not Parquet.
+   */
+  public String planEqualityDeletes(BaseTransaction transaction, String branch) throws Exception {
+    begin(transaction, branch);
+    if (head != null) {
+      addEqualityDeletes(removed);
+    }
+    Map partitions = new HashMap();
+    List deletes = new ArrayList();
+    TreeSet ids = new TreeSet();
+    for (Iterator each = removed.iterator(); each.hasNext();) {
+      DeleteFile file = (DeleteFile) each.next();
+      if (!isPlain(file)) {
+        return "null";
+      }
+      ids.addAll(file.equalityFieldIds());
+      deletes.add(Arrays.asList(new Object[] {
+          file.location(), Long.valueOf(file.recordCount()), file.equalityFieldIds(), file.dataSequenceNumber(),
+          spec(file).isUnpartitioned() ? null : number(file, partitions)}));
+    }
+    List columns = new ArrayList(ids);
+    List files = new ArrayList();
+    if (!deletes.isEmpty() && !addFiles(files, columns, partitions)) {
+      return "null";
+    }
+    return JsonUtil.mapper().writeValueAsString(Arrays.asList(new Object[] {deletes, columns, files}));
+  }
+
+  /** Add the data files to which equality deletes apply; false: one is encrypted, or not Parquet. */
+  private boolean addFiles(List files, List columns, Map partitions) throws Exception {
+    CloseableIterable planned = scan(columns).planFiles();
+    try {
+      for (Iterator each = planned.iterator(); each.hasNext();) {
+        FileScanTask task = (FileScanTask) each.next();
+        DataFile file = (DataFile) task.file();
+        if (hasEqualityDeletes(task)) {
+          if (!isPlain(file)) {
+            return false;
+          }
+          tasks.put(file.location(), task);
+          List found = described(file, columns);
+          found.add(file.dataSequenceNumber());
+          found.add(number(file, partitions));
+          files.add(found);
+        }
+      }
+    } finally {
+      planned.close();
+    }
+    return true;
+  }
+
+  private void addEqualityDeletes(List found) throws Exception {
+    for (Iterator manifests = head.deleteManifests(table.io()).iterator(); manifests.hasNext();) {
+      CloseableIterable files =
+          ManifestFiles.readDeleteManifest((ManifestFile) manifests.next(), table.io(), table.specs());
+      for (Iterator each = files.iterator(); each.hasNext();) {
+        DeleteFile file = (DeleteFile) each.next();
+        if (file.content() == FileContent.EQUALITY_DELETES) {
+          found.add(file.copy());
+        }
+      }
+      files.close();
+    }
+  }
+
+  /** The number of a file's partition: an equality delete applies to files of the same spec and values. */
+  private Object number(ContentFile file, Map partitions) {
+    Object key = Arrays.asList(new Object[] {Integer.valueOf(file.specId()), partition(file)});
+    Object number = partitions.get(key);
+    if (number == null) {
+      number = Integer.valueOf(partitions.size());
+      partitions.put(key, number);
+    }
+    return number;
+  }
+
+  private static boolean hasEqualityDeletes(FileScanTask task) {
+    for (Iterator each = task.deletes().iterator(); each.hasNext();) {
+      if (((DeleteFile) each.next()).content() == FileContent.EQUALITY_DELETES) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** A scan of the branch that keeps the bounds of some columns. */
@@ -196,7 +300,7 @@ public class Positions {
     }
     DeleteWriteResult result = writer.close();
     added = result.deleteFiles();
-    removed = result.rewrittenDeleteFiles();
+    removed.addAll(result.rewrittenDeleteFiles());
     return written;
   }
 
@@ -217,7 +321,7 @@ public class Positions {
     return added;
   }
 
-  /** The delete files that those of `write` replace. */
+  /** The delete files that those of `write` replace, and all that `planEqualityDeletes` has listed. */
   public List removed() {
     return removed;
   }

@@ -30,7 +30,7 @@ from calve.event import duck
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 
-__all__ = ["KeySearch", "SearchedFile", "UnsearchableError", "fields_by_id"]
+__all__ = ["KeySearch", "SearchedFile", "UnsearchableError", "fields_by_id", "reading"]
 
 _READ_ROWS = 65_536
 _JOIN_ROWS = 4_000_000
@@ -52,7 +52,7 @@ class SearchedFile(NamedTuple):
         rows: How many rows it has.
         lower: Iceberg's lower bounds, by field id.
         upper: The upper ones.
-        batch: The batch that adds the file; 0 if the table has it.
+        batch: The batch that adds the file, 0 if the table has it; with sequence numbers as batches, its own.
     """
 
     path: str
@@ -76,10 +76,12 @@ class KeySearch:
     Args:
         table: The table.
         ids: The field ids of the key.
-        keys: Staged keys, each with the number of its batch: tables with the table's columns and field ids.
+        keys: Keys, each with the number of its batch or its sequence number: tables with the table's columns and
+            field ids.
 
     Raises:
-        UnsearchableError: The table lacks a column of the key.
+        UnsearchableError: The table lacks a column of the key; or a key is null or a floating-point number, which
+            Iceberg's readers compare in their own way.
     """
 
     def __init__(self, table: Table, ids: Sequence[int], keys: Iterable[tuple[int, pa.Table]]) -> None:
@@ -94,10 +96,14 @@ class KeySearch:
             raise UnsearchableError(str(error)) from error
         self._defaults = defaults
         self._types = [_compared(field.type) for field in arrow_schema(Schema(*fields))]
+        if any(map(pa.types.is_floating, self._types)):
+            raise UnsearchableError("a key is a floating-point number")
         self._names = [field.name for field in fields]
         parts = [self._columns(rows).append_column("batch", pa.repeat(batch, len(rows))) for batch, rows in keys]
         sql = f"SELECT {', '.join(self._names)}, max(batch) AS last FROM keys GROUP BY ALL"
         self._keys = duck.run(sql, keys=pa.concat_tables(parts))
+        if any(self._keys.column(name).null_count for name in self._names):
+            raise UnsearchableError("a key is null")
         kinds = zip(self._names, self._types, strict=True)
         self._ranges = [_range(self._keys.column(name), kind) for name, kind in kinds]
 
@@ -168,7 +174,7 @@ class KeySearch:
     def _read(self, file: SearchedFile) -> Iterator[_Part]:
         """Yield the key's columns of a file; nothing if it is older than one of them, so that all its keys are null."""
         local, start = local_path(file.path), 0
-        with _reading(file.path):
+        with reading(file.path):
             source = self._file_io.new_input(file.path).open() if local is None else pa.memory_map(str(local))
             with source, parquet.ParquetFile(source, pre_buffer=local is None) as opened:
                 names = self._stored_names(file.path, opened.schema_arrow)
@@ -241,7 +247,7 @@ def _compared(kind: pa.DataType) -> pa.DataType:
 
 
 @contextlib.contextmanager
-def _reading(path: str) -> Iterator[None]:
+def reading(path: str) -> Iterator[None]:
     """Convert the errors of reading a data file."""
     try:
         yield
@@ -259,7 +265,7 @@ def _reading(path: str) -> Iterator[None]:
             f"The data file {path} is damaged: {error}",
             step="commit",
             target=path,
-            hint="Restore the file, or remove it from the table; Calve then commits the staged files",
+            hint="Restore the file, or remove it from the table; Calve then continues",
         ) from error
 
 

@@ -26,9 +26,10 @@ from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import called
 from calve.record.content_file import Bounds, ContentFile
 from calve.reduce.key import ABSENT
+from calve.stop_point import reach
 from calve.table.loaded import Table
 
-__all__ = ["delete_by_position"]
+__all__ = ["bounds_of", "delete_by_position", "distinct_rows", "write_deletes"]
 
 _Batches = Mapping[int, Sequence[ContentFile]]
 
@@ -63,10 +64,10 @@ def delete_by_position(
     try:
         searches = {ids: KeySearch(table, ids, parts) for ids, parts in keys.items()}
         files = _planned(java, begun, branch, list(searches), batches)
-        positions = _found(searches.values(), files)
+        positions = distinct_rows(hit for search in searches.values() for hit in search.find(files))
     except UnsearchableError:
         return False
-    if not positions or not _write(java, data, positions):
+    if not positions or not write_deletes(java, data, positions):
         begun.append(branch, data, summary)
         return True
     begun.delete(branch, data, java.added(), java.removed(), summary)
@@ -99,7 +100,9 @@ def _planned(
     planned = json.loads(called(java, "plan", begun.transaction, branch, json.dumps(ids), partitions))
     if planned is None:
         raise UnsearchableError("a file is encrypted, or not Parquet")
-    files = [SearchedFile(path, rows, _bounds(ids, lower), _bounds(ids, upper)) for path, rows, lower, upper in planned]
+    files = [
+        SearchedFile(path, rows, bounds_of(ids, lower), bounds_of(ids, upper)) for path, rows, lower, upper in planned
+    ]
     last = max((batch for batch, files in batches.items() if not all(file.is_data for file in files)))
     for batch, staged in batches.items():
         if batch < last:
@@ -107,31 +110,39 @@ def _planned(
     return files
 
 
-def _bounds(ids: Iterable[int], texts: Iterable[str | None]) -> dict[int, bytes]:
+def bounds_of(ids: Iterable[int], texts: Iterable[str | None]) -> dict[int, bytes]:
+    """Return bounds by field id; `texts` has them as hex."""
     return {number: bytes.fromhex(text) for number, text in zip(ids, texts, strict=True) if text is not None}
 
 
 def _searched(file: ContentFile, batch: int) -> SearchedFile:
     lower, upper = (
-        _bounds(bounds.keys, bounds.values) for bounds in (file.lower_bounds or Bounds(), file.upper_bounds or Bounds())
+        bounds_of(bounds.keys, bounds.values)
+        for bounds in (file.lower_bounds or Bounds(), file.upper_bounds or Bounds())
     )
     return SearchedFile(file.file_path, file.record_count, lower, upper, batch)
 
 
-def _found(searches: Iterable[KeySearch], files: Sequence[SearchedFile]) -> dict[str, RowNumbers]:
-    """Return the rows to delete of each file, ascending."""
+def distinct_rows(hits: Iterable[tuple[str, RowNumbers]]) -> dict[str, RowNumbers]:
+    """Return the rows that searches have found in each file, ascending."""
     parts: dict[str, list[RowNumbers]] = {}
-    for search in searches:
-        for path, rows in search.find(files):
-            parts.setdefault(path, []).append(rows)
+    for path, rows in hits:
+        parts.setdefault(path, []).append(rows)
     return {path: np.unique(np.concatenate(parts[path])) for path in sorted(parts)}
 
 
-def _write(java: Any, data: Sequence[ContentFile], positions: Mapping[str, RowNumbers]) -> int:
-    """Write deletes; return how many rows they hide that were not hidden before."""
+def write_deletes(java: Any, data: Sequence[ContentFile], positions: Mapping[str, RowNumbers]) -> int:
+    """Write deletes; return how many rows they hide that were not hidden before.
+
+    Args:
+        java: A `Positions`, which has planned the files.
+        data: Staged files, which are not in the table yet.
+        positions: The rows to delete of each file.
+    """
     staged = [file for file in data if file.file_path in positions]
     counts = np.array([len(rows) for rows in positions.values()], "<i8")
     rows = np.concatenate(list(positions.values())).astype("<i8")
     arguments = msgspec.json.encode(staged).decode(), json.dumps(list(positions)), counts.tobytes(), rows.tobytes()
     hidden: int = called(java, "write", *arguments)
+    reach("commit.after-deletes")
     return hidden

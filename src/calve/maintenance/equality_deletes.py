@@ -1,19 +1,36 @@
-"""Converts equality deletes: rewrites data files without the deleted rows, then removes the deletes."""
+"""Converts equality deletes: to deletes by position, or by rewriting data files without the deleted rows."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 from calve.catalog.retry import retried
 from calve.commit.swap import swap
 from calve.engine.java.errors import java_errors
 from calve.maintenance.context import Workbench
 from calve.maintenance.join import join
+from calve.maintenance.keys_to_positions import keys_to_positions
 from calve.maintenance.rewrite import ANY_DELETE, Rewritten, maintaining, rewrite
 
-__all__ = ["convert", "remove_unneeded"]
+__all__ = ["Conversion", "convert", "remove_unneeded"]
 
 
-def convert(bench: Workbench, options: dict[str, str] | None = None) -> Rewritten:
+class Conversion(NamedTuple):
+    """What became of equality deletes.
+
+    Attributes:
+        positions: The rows that are deleted by position instead.
+        rewritten: The data files that were rewritten, if positions could not be found.
+    """
+
+    positions: int = 0
+    rewritten: Rewritten = Rewritten()
+
+
+def convert(bench: Workbench, options: dict[str, str] | None = None) -> Conversion:
     """Convert the current equality deletes of a branch; deletes that are committed meanwhile stay.
+
+    They become deletes by position. Only if that needs Iceberg's own readers, data files are rewritten.
 
     Args:
         bench: The table and its branch.
@@ -21,11 +38,15 @@ def convert(bench: Workbench, options: dict[str, str] | None = None) -> Rewritte
 
     Raises:
         MaintenanceError: It could not finish; completed parts stay, and the call may be repeated.
+        SinkUnavailableError: A file cannot be read at the moment.
     """
+    positions = keys_to_positions(bench)
+    if positions is not None:
+        return Conversion(positions)
     chosen = {**ANY_DELETE, **(options or {})}
     rewritten = join(bench, chosen) or rewrite(bench, chosen)
     remove_unneeded(bench)  # the commit itself drops only those that are older than every row
-    return rewritten
+    return Conversion(rewritten=rewritten)
 
 
 def remove_unneeded(bench: Workbench) -> int:

@@ -14,7 +14,7 @@ from calve.maintenance.equality_deletes import convert
 from calve.maintenance.expire import expire
 from calve.maintenance.manifests import DeleteCounts
 from calve.maintenance.orphans import remove_orphans
-from calve.maintenance.rewrite import ANY_DELETE, NO_SIZE, Rewritten, plan
+from calve.maintenance.rewrite import NO_SIZE, Rewritten, plan
 
 __all__ = ["STEPS", "Done", "MaintenanceOptions", "Report", "maintain"]
 
@@ -101,11 +101,16 @@ def maintain(bench: Workbench, options: MaintenanceOptions, begins: Callable[[st
 def _convert(bench: Workbench, options: MaintenanceOptions, report: Report) -> Done:
     if not report.before.equality_delete_files:
         return Done("convert", "no equality deletes", {})
-    sizes = {} if "compact" in options.steps else NO_SIZE
-    found = plan(bench, ANY_DELETE | sizes) if options.dry_run else convert(bench, sizes)
     deletes = report.before.equality_delete_files
-    text = f"{_files(deletes, 'equality delete file')} removed, {_files(found.files, 'data file')} rewritten"
-    return Done("convert", text, {**_figures(found), "delete_files": deletes})
+    text = f"{_files(deletes, 'equality delete file')} removed"
+    if options.dry_run:
+        return Done("convert", text, {"delete_files": deletes})
+    converted = convert(bench, {} if "compact" in options.steps else NO_SIZE)
+    rewritten, rows = converted.rewritten, converted.positions
+    parts = [text, f"{rows:,} row{'s' * (rows != 1)} deleted by position instead"][: 1 + (rows > 0)]
+    parts += [f"{_files(rewritten.files, 'data file')} rewritten"] * bool(rewritten.files)
+    figures = {**_figures(rewritten), "delete_files": deletes, "positions": rows}
+    return Done("convert", ", ".join(parts), figures)
 
 
 def _compact(bench: Workbench, options: MaintenanceOptions, report: Report) -> Done:

@@ -170,10 +170,10 @@ class DeleteCompaction:
             )
         else:
             seconds = time.monotonic() - began
-            self._log.info(
-                f"converted the equality deletes of {name}: {many(done.files, 'data file')} rewritten, {seconds:.1f} s",
-                table=name,
-            )
+            what = f"{many(done.rewritten.files, 'data file')} rewritten"
+            if not done.rewritten.files:
+                what = f"{many(done.positions, 'row')} deleted by position instead"
+            self._log.info(f"converted the equality deletes of {name}: {what}, {seconds:.1f} s", table=name)
             self._status.converted(name, left.equality_deletes)
             files = left.equality_delete_files + left.position_delete_files
             # It pauses as long as it worked, so that a busy table leaves Spark to the batches.

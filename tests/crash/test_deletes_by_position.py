@@ -1,0 +1,103 @@
+"""Wherever a driver dies that deletes by position, or a conversion of equality deletes: each key has its last row, once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from calve.stop_point import VARIABLE
+
+YAML = """
+shop:
+  source:
+    file: {path: "in/*.ndjson"}
+  sink:
+    - iceberg: &orders
+        table_identifier: shop.vectors
+        auto_create: true
+        operation: ${/op}
+        identifier_columns: [id]
+        table_properties: {format-version: "3"}
+        write_mode: merge-on-read
+        commit_interval: 100ms
+        schema: {columns: [{name: id, type: long}, {name: n, type: long}]}
+    - iceberg:
+        <<: *orders
+        table_identifier: shop.keys
+        write_mode: equality-delete
+        equality_delete_limit: 0
+    - iceberg:
+        <<: *orders
+        table_identifier: shop.old_keys
+        table_properties: {format-version: "2"}
+        write_mode: equality-delete
+        equality_delete_limit: 0
+"""
+TABLES = ("shop.vectors", "shop.keys", "shop.old_keys")
+POINTS = (
+    "task.in-write:2",
+    "ledger.after-begin",
+    "ledger.after-stage",
+    "pipeline.after-stage",
+    "commit.after-deletes",
+    "commit.before-swap:2",
+    "commit.after-swap",
+    "commit.after-swap:3",
+    "commit.after-table:2",
+    "pipeline.after-acknowledge",
+)
+CONVERSION = ("commit.after-deletes", "commit.before-swap", "commit.after-swap")
+
+
+@pytest.mark.crash
+@pytest.mark.spark
+def test_each_key_has_its_last_row_wherever_a_commit_or_a_conversion_died(doomed) -> None:
+    calve, rows = doomed(YAML), {}
+    for number, point in enumerate(["", *POINTS]):
+        calve.feed(number, _events(number, rows))
+        if point:
+            calve.dies_at(point)
+        else:
+            assert calve.once() == 0, calve.said()[-1500:]
+    assert calve.once() == 0, calve.said()[-1500:]
+    assert _read(calve, "shop.vectors") == rows
+    for table in TABLES[1:]:
+        for point in CONVERSION:
+            command = calve.command("maintain", table, "--only", "convert")
+            environment = {**os.environ, VARIABLE: point}
+            done = subprocess.run(
+                command, cwd=calve.folder, capture_output=True, timeout=240, env=environment, check=False
+            )
+            assert done.returncode < 0, f"{point} was never reached: {done.stdout!r}"
+        assert _read(calve, table) == rows
+        summary = dict(calve.java_table(table).currentSnapshot().summary())
+        assert summary["total-equality-deletes"] == "0"
+    calve.feed(99, _events(99, rows))
+    assert calve.once() == 0, calve.said()[-1500:]
+    for table in TABLES[1:]:
+        done = calve.call("maintain", table, "--only", "convert")
+        assert done.exit_code == 0, done.output
+    assert [_read(calve, table) for table in TABLES] == [rows] * 3
+
+
+def _events(number: int, rows: dict[int, int]) -> list[dict[str, object]]:
+    """Events that insert, update and delete keys of earlier files, and what is left of the rows after them."""
+    events: list[dict[str, object]] = []
+    for at in range(30):
+        key = (at * 7 + number * 11) % 60
+        if at % 5 == 4 and key in rows:
+            del rows[key]
+            events.append({"op": "delete", "id": key})
+        else:
+            rows[key] = number * 100 + at
+            events.append({"op": "update", "id": key, "n": rows[key]})
+    return events
+
+
+def _read(calve, table: str) -> dict[int, int]:
+    """Return the rows as PyIceberg reads them, without a key twice."""
+    rows = calve.rows(table).to_pylist()
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: row["n"] for row in rows}

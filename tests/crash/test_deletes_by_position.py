@@ -9,33 +9,27 @@ import pytest
 
 from calve.stop_point import VARIABLE
 
-YAML = """
-shop:
-  source:
-    file: {path: "in/*.ndjson"}
-  sink:
-    - iceberg: &orders
-        table_identifier: shop.vectors
+SINK = """
+    - iceberg:
+        table_identifier: {name}
         auto_create: true
-        operation: ${/op}
+        operation: ${{/op}}
         identifier_columns: [id]
-        table_properties: {format-version: "3"}
-        write_mode: merge-on-read
+        table_properties: {{format-version: "{version}"}}
+        write_mode: {mode}
+        equality_delete_limit: 0
         commit_interval: 100ms
-        schema: {columns: [{name: id, type: long}, {name: n, type: long}]}
-    - iceberg:
-        <<: *orders
-        table_identifier: shop.keys
-        write_mode: equality-delete
-        equality_delete_limit: 0
-    - iceberg:
-        <<: *orders
-        table_identifier: shop.old_keys
-        table_properties: {format-version: "2"}
-        write_mode: equality-delete
-        equality_delete_limit: 0
+        schema: {{columns: [{{name: id, type: long}}, {{name: n, type: long}}]}}
 """
-TABLES = ("shop.vectors", "shop.keys", "shop.old_keys")
+TABLES = {
+    "shop.vectors": (3, "merge-on-read"),
+    "shop.keys": (3, "equality-delete"),
+    "shop.old_keys": (2, "equality-delete"),
+}
+YAML = "shop:\n  source:\n    file: {path: 'in/*.ndjson'}\n  sink:" + "".join(
+    SINK.format(name=name, version=version, mode=mode) for name, (version, mode) in TABLES.items()
+)
+CONVERTED = ("shop.keys", "shop.old_keys")
 POINTS = (
     "task.in-write:2",
     "ledger.after-begin",
@@ -63,7 +57,7 @@ def test_each_key_has_its_last_row_wherever_a_commit_or_a_conversion_died(doomed
             assert calve.once() == 0, calve.said()[-1500:]
     assert calve.once() == 0, calve.said()[-1500:]
     assert _read(calve, "shop.vectors") == rows
-    for table in TABLES[1:]:
+    for table in CONVERTED:
         for point in CONVERSION:
             command = calve.command("maintain", table, "--only", "convert")
             environment = {**os.environ, VARIABLE: point}
@@ -76,7 +70,7 @@ def test_each_key_has_its_last_row_wherever_a_commit_or_a_conversion_died(doomed
         assert summary["total-equality-deletes"] == "0"
     calve.feed(99, _events(99, rows))
     assert calve.once() == 0, calve.said()[-1500:]
-    for table in TABLES[1:]:
+    for table in CONVERTED:
         done = calve.call("maintain", table, "--only", "convert")
         assert done.exit_code == 0, done.output
     assert [_read(calve, table) for table in TABLES] == [rows] * 3

@@ -11,12 +11,21 @@ from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
 from calve.errors import MaintenanceError
+from calve.maintenance import equality_deletes
 from calve.maintenance.context import Workbench
 from calve.maintenance.equality_deletes import Conversion, convert, remove_unneeded
 from calve.maintenance.join import join
 from calve.maintenance.rewrite import rewrite
 
 pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(params=["positions", "rewrite"], autouse=True)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Convert by position, or as what cannot be searched is converted."""
+    if request.param == "rewrite":
+        monkeypatch.setattr(equality_deletes, "keys_to_positions", lambda _: None)
+    return str(request.param)
 
 
 def grow(table: Any) -> None:
@@ -122,7 +131,7 @@ def test_the_mark_of_a_pipeline_outlives_a_conversion(kept) -> None:
     assert table.rows() == table.oracle
 
 
-def test_a_branch_is_converted_and_main_is_left_alone(kept) -> None:
+def test_a_branch_is_converted_and_main_is_left_alone(kept, way) -> None:
     table = kept()
     table.change({key: ("x", key) for key in range(5)})
     main = table.java.currentSnapshot().snapshotId()
@@ -130,10 +139,11 @@ def test_a_branch_is_converted_and_main_is_left_alone(kept) -> None:
     bench = Workbench(session.start(), table.catalog, CommitTarget("db.t", branch="audit"))
     convert(bench)
     assert bench.count().equality_delete_files == 0
-    assert bench.count().position_delete_files == 1
+    assert (bench.count().rows, bench.count().position_delete_files) == ((6, 1) if way == "positions" else (4, 0))
     assert table.java.currentSnapshot().snapshotId() == main
 
 
+@pytest.mark.parametrize("way", ["rewrite"], indirect=True)
 def test_a_conversion_that_another_one_overtook_is_told_and_can_be_repeated(kept, monkeypatch) -> None:
     table = kept()
     grow(table)

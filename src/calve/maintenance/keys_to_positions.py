@@ -24,8 +24,8 @@ from calve.catalog.trust import refuse_java_class
 from calve.commit.key_search import KeySearch, SearchedFile, UnsearchableError, fields_by_id, reading
 from calve.commit.positions import bounds_of, distinct_rows, write_deletes
 from calve.commit.swap import swap
-from calve.engine.compiled import java_class
-from calve.engine.jvm import called, java_errors
+from calve.engine.java.compiled import java_class
+from calve.engine.java.errors import called, java_errors
 from calve.maintenance.context import Workbench
 from calve.maintenance.data_files import opened
 from calve.maintenance.rewrite import maintaining

@@ -25,9 +25,11 @@ from pathlib import Path
 from bench import lake
 from bench.measure import Figures, measured, medians, parser, take_turns
 from bench.report import Report
-from calve.object_store import StateFolder, StoreFolder
 from calve.sources.http import source
 from calve.sources.http.settings import HttpSettings
+from calve.state.folder import StateFolder
+from calve.state.local_folder import LocalFolder
+from calve.state.store_folder import StoreFolder
 from running import Calve
 from services.objects import ObjectStore
 from services.process import free_ports
@@ -103,7 +105,7 @@ def _event(chance: random.Random, number: int) -> dict[str, object]:
 
 def serve(folder: StateFolder, pipe: Connection) -> None:
     """Run the source, then read its log and count; the child process."""
-    http = source.open(HttpSettings(port=0), folder, "bench")
+    http = source.open(HttpSettings(port=0), LocalFolder(folder), "bench")
     http.start(None, once=False)
     pipe.send(http.address)
     pipe.recv()

@@ -29,6 +29,7 @@ from calve.pipeline.wiring import Wiring
 from calve.record.receipt import Failure
 from calve.settings import parse_text
 from calve.sources.source import Split
+from calve.state.local_folder import LocalFolder
 from calve.task.task import run_task
 from services.opensearch import OpenSearch
 
@@ -118,7 +119,7 @@ class Rivals:
     def __post_init__(self) -> None:
         more = ', document_id: "${/id}"' if self.ids == "given" else ""
         settings = parse_text(YAML.format(address=self.node.address, more=more), PLUGINS).pipelines[0]
-        self.wiring = Wiring(settings, self.folder, lambda properties: ("", None))  # type: ignore[arg-type,return-value]
+        self.wiring = Wiring(settings, LocalFolder(self.folder), lambda properties: ("", None))  # type: ignore[arg-type,return-value]
         self.pools = [urllib3.connection_from_url(self.node.address) for _ in range(2)]
 
     def loop(self, number: int) -> Figures:

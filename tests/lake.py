@@ -13,7 +13,6 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from calve.object_store import state_folder_at
 from calve.operate.dry_run_catalog import Rehearsal
 from calve.pipeline.batch import Writer
 from calve.pipeline.plugins import PLUGINS
@@ -21,6 +20,7 @@ from calve.pipeline.wiring import Wiring
 from calve.record.receipt import Receipt
 from calve.settings import parse_text
 from calve.sources.source import Planned, Split
+from calve.state.location import state_folder_at
 
 __all__ = ["Lake"]
 
@@ -94,9 +94,14 @@ class Lake:
         batch = next(self._batches)
         self._wiring.begin_batch(planned)
         spark = cast(Any, SimpleNamespace(tasks=Tasks(), describe=lambda pipeline, work: None))
-        writer = Writer(
-            spark, self._job, self._wiring.fit, self._wiring.lacking, cast(Any, None), self._wiring.in_order
+        wiring: Any = SimpleNamespace(
+            job=self._job,
+            tables=self._wiring.tables,
+            lacking=self._wiring.lacking,
+            in_order=self._wiring.in_order,
+            one_task=False,
         )
+        writer = Writer(spark, wiring, "state", cast(Any, None))
         receipts = writer.attempt(batch, planned)
         for receipt in receipts:
             self._keep(receipt)
@@ -111,8 +116,8 @@ class Lake:
         """Return the codes of all dead letters, sorted."""
         return sorted(letter["code"] for letter in self.letters)
 
-    def _job(self, batch: int, tenths: int, number: int, only: Any) -> Any:
-        return replace(self._wiring.job("state", batch, tenths, number, only), reader=Texts())
+    def _job(self, *of_pass: Any) -> Any:
+        return replace(self._wiring.job(*of_pass), reader=Texts())
 
     def _keep(self, receipt: Receipt) -> None:
         for written in receipt.tables:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calve.ledger import lease
 from calve.ledger.ledger import Ledger
-from calve.object_store import StoreFolder
+from calve.state.store_folder import StoreFolder
 
 
 def taken_over(ledger: Ledger) -> Ledger:

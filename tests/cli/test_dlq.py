@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from calve.dead_letters.replay.replayed import LocalReplayed, Span
+from calve.dead_letters.replay.replayed import ReplayedEntries, Span
+from calve.state.location import state_folder_at
 
 from .conftest import Shell
 
@@ -135,7 +136,7 @@ def test_an_unknown_state_or_pipeline_is_one_sentence(letters: Shell, command: s
 
 def test_list_says_how_many_were_replayed(letters: Shell) -> None:
     first = len(entry())
-    LocalReplayed(letters.folder / "calve-state/orders/replay").add(
+    ReplayedEntries(state_folder_at(letters.folder / "calve-state/orders/replay")).add(
         [Span("1.ndjson", 0, first, 1), Span("moved-away.ndjson", 0, 9, 7)]
     )
     assert "orders: 2 dead letters, 1 more replayed, 2026-01-01" in letters("dlq", "list").stdout

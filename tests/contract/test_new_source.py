@@ -13,12 +13,14 @@ import calve
 import calve.sources
 from calve.errors import SettingsError
 from calve.ledger.ledger import Ledger
-from calve.object_store import StateFolder, StoreFolder
 from calve.operate.copy_state import copy_pipeline
 from calve.pipeline import plugins
 from calve.pipeline.plugins import PLUGINS, declared
 from calve.pipeline.preflight import check_sources
 from calve.settings import PipelineSettings, SettingsErrors, parse_text
+from calve.state.folder import StateFolder
+from calve.state.local_folder import LocalFolder
+from calve.state.store_folder import StoreFolder
 from running import Calve
 
 FOLDER = Path(__file__).with_name("new_source")
@@ -71,11 +73,11 @@ def test_events_that_a_new_source_accepts_are_on_this_machine_until_it_says_othe
     mailbox: PipelineSettings, tmp_path: Path
 ) -> None:
     assert declared(mailbox).keeps_events_here
-    for state, standby in ((StoreFolder("memory://new-source"), False), (tmp_path, True)):
+    for state, standby in ((StoreFolder("memory://new-source"), False), (LocalFolder(tmp_path), True)):
         with pytest.raises(SettingsError, match="keeps accepted events on") as refused:
             check_sources([mailbox], state, standby)
         assert "durable" not in refused.value.hint  # it has no such option
-    check_sources([mailbox], tmp_path, standby=False)
+    check_sources([mailbox], LocalFolder(tmp_path), standby=False)
 
 
 @pytest.mark.parametrize("is_known", [True, False])
@@ -85,17 +87,16 @@ def test_a_copy_of_a_state_has_the_accepted_events_of_a_new_source(
 ) -> None:
     if is_known:
         request.getfixturevalue("mailbox")
-    old = tmp_path / "state/p"
+    old = LocalFolder(tmp_path / "state/p")
     Ledger.open(old / "ledger", "p").close()
-    (old / "mailbox").mkdir()
-    (old / "mailbox/1.letter").write_bytes(b'{"n": 1}\n')
-    new: StateFolder = tmp_path / "copy/p"
+    old.put("mailbox/1.letter", b'{"n": 1}\n')
+    new: StateFolder = LocalFolder(tmp_path / "copy/p")
     if place == "store":
         new = StoreFolder(f"memory://new-source-{is_known}/p")
     copy_pipeline(old, new, "the-copy", lambda line: None)
-    back = tmp_path / "back/p"
+    back = LocalFolder(tmp_path / "back/p")
     copy_pipeline(new, back, "the-last", lambda line: None)
-    assert (back / "mailbox/1.letter").read_bytes() == b'{"n": 1}\n'
+    assert (back.path / "mailbox/1.letter").read_bytes() == b'{"n": 1}\n'
     with closing(Ledger.open(back / "ledger", "p")) as ledger:
         assert ledger.last_batch == 0
 

@@ -23,6 +23,7 @@ from calve.settings import parse_text
 from calve.sources.s3.objects import store_of
 from calve.sources.s3.settings import Aws
 from calve.sources.source import EVENT
+from calve.state.local_folder import LocalFolder
 from running import post, until
 from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY
 
@@ -32,7 +33,7 @@ YAML = "law:\n  source:\n    {source}\n  sink:\n    - iceberg: {{table_identifie
 
 def opened(source: str, folder):
     parsed = parse_text(YAML.format(source=source), PLUGINS)
-    return open_source(parsed.pipelines[0], folder / "law", catalog_of)
+    return open_source(parsed.pipelines[0], LocalFolder(folder / "law"), catalog_of)
 
 
 def catalog_of(properties):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from calve.object_store import StoreFolder
+from calve.state.store_folder import StoreFolder
 from matrix.takeovers import Takeovers
 from services.objects import ObjectStore
 

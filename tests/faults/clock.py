@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from calve.ledger.lease import HEAD, Head
-from calve.ledger.records import decoded
-from calve.object_store import StoreFolder
+from calve.state.store_folder import StoreFolder
+from calve.state.values import decoded
 from faults.trial import parsed
 from matrix.takeovers import LINES, Arrivals
 from running import Calve, until

@@ -20,7 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from calve.object_store import StoreFolder
+from calve.state.store_folder import StoreFolder
 from faults import clock, leaders, streams
 from faults.streams import SERVERS, STATE, Stream
 from faults.trial import Giver, Observed, Status, Trial, parsed

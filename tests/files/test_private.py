@@ -11,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from calve import durable
 from calve.files.private import create_private, make_private
 from calve.ledger.lock import DriverLock
 from calve.observe.state_folder import Folder
 from calve.sources.log import segment
 from calve.sources.source_files import LocalFiles
+from calve.state import durable
+from calve.state.local_folder import LocalFolder
 
 
 @pytest.fixture(autouse=True)
@@ -30,10 +31,10 @@ def anything_goes() -> Iterator[None]:
 def write_all(state: Path) -> None:
     """Write in all ways into a state that is not there yet."""
     durable.make_folder(state / "p" / "ledger")
-    durable.publish(state / "p" / "ledger" / "1.json", {})
-    durable.replace(state / "p" / "ledger" / "2.json", {})
+    durable.publish(state / "p" / "ledger" / "1.json", b"{}")
+    durable.replace(state / "p" / "ledger" / "2.json", b"{}")
     Folder.at(str(state / "p")).write("status.json", b"{}")
-    files = LocalFiles(state / "p" / "source")
+    files = LocalFiles(LocalFolder(state / "p" / "source"))
     files.write("a/b", b"1")
     files.append("a/c", b"1")
     DriverLock(state / "p" / "lock").release()

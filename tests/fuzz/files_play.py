@@ -29,6 +29,7 @@ from calve.event.validate_json import validated
 from calve.sources.file import source, stream
 from calve.sources.file.paths import portable, readable
 from calve.sources.file.settings import FileSettings
+from calve.state.local_folder import LocalFolder
 from fuzz.check import Finding
 from fuzz.file_packing import Packed, packed
 
@@ -117,7 +118,7 @@ def _decorate(rng: random.Random, folder: Path, paths: list[str]) -> None:
 
 def read(settings: FileSettings, state: Path) -> Rows:
     """Return what the source reads."""
-    files = source.FileSource(settings, state, "p")
+    files = source.FileSource(settings, LocalFolder(state), "p")
     files.start(None, once=True)
     found: Rows = defaultdict(list)
     position = None

@@ -25,6 +25,7 @@ from typing import Any
 
 from calve.sources.http import source
 from calve.sources.http.reader import HEADERS
+from calve.state.local_folder import LocalFolder
 from fuzz.check import Finding
 from fuzz.clients import Script, Talk, script, talk
 from fuzz.messages import Maker, Rules
@@ -122,7 +123,7 @@ def play(played: Round, folder: Path) -> list[Finding]:
 
 def events(played: Round, folder: Path) -> list[tuple[str, Any]]:
     """Read the log as a run does."""
-    http = source.open(settings(played.options), folder, "p")
+    http = source.open(settings(played.options), LocalFolder(folder), "p")
     http.start(None, once=True)
     try:
         planned = http.plan(None, 1 << 40)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from calve.sources.http import source
+from calve.state.local_folder import LocalFolder
 from fuzz import http_play
 from fuzz.clients import Answer, Script, Talk, parse
 from fuzz.http_play import Kept, check, converse, events, make
@@ -23,7 +24,7 @@ def test_whatever_bytes_arrive_answers_are_http_and_what_is_answered_200_is_kept
     tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int
 ) -> None:
     played = make("suite", number)
-    http = source.open(settings(played.options), tmp_path, "p")
+    http = source.open(settings(played.options), LocalFolder(tmp_path), "p")
     http.start(None, once=False)
     try:
         talks = converse(http.address, played)

@@ -19,10 +19,11 @@ from obstore.exceptions import GenericError
 from calve.errors import InvariantError, OvertakenError, PositionLostError, SettingsError, SetupError, WriteError
 from calve.ledger import lease
 from calve.ledger.ledger import Committed, Ledger, Waiting, last_batch_of, under_construction
-from calve.object_store import StoreFolder
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Split
+from calve.state.local_folder import LocalFolder
+from calve.state.store_folder import StoreFolder
 from takeover import taken_over
 
 
@@ -293,10 +294,8 @@ def test_the_state_of_another_pipeline_is_refused(ledger: Ledger, folder: StoreF
 
 @pytest.mark.parametrize("to_store", [True, False])
 def test_a_copy_has_everything_and_replaces_the_original(folder: StoreFolder, tmp_path: Path, to_store: bool) -> None:
-    local = tmp_path / "shop" / "ledger"
+    local = LocalFolder(tmp_path / "shop" / "ledger")
     old, new = (local, folder) if to_store else (folder, local)
-    if to_store:
-        local.parent.mkdir()
     with closing(Ledger.open(old)) as ledger:
         three_batches(ledger)
         before = contents(ledger)

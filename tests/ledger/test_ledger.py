@@ -87,7 +87,7 @@ def test_a_begun_batch_keeps_its_time_over_a_restart_and_a_change_of_version(led
     assert first is not None
     assert found is not None
     assert first.time_tenths == found.time_tenths > 0
-    file = ledger.folder / "000000000001.begun.json"
+    file = ledger.folder.path / "000000000001.begun.json"
     file.write_text(file.read_text().replace("time_tenths", "moment"))
     older = Ledger.open(ledger.folder)
     older.close()
@@ -113,7 +113,7 @@ def test_records_of_committed_batches_are_removed(ledger: Ledger) -> None:
         ledger.begin(batch, plan(batch))
         ledger.stage(batch, staged(batch))
     ledger.set_committed(2, Totals())
-    assert sorted(file.name for file in ledger.folder.iterdir()) == ["committed.json", "identity.json", "lock"]
+    assert sorted(file.name for file in ledger.folder.path.iterdir()) == ["committed.json", "identity.json", "lock"]
 
 
 def test_a_staged_record_never_changes(ledger: Ledger) -> None:
@@ -157,20 +157,20 @@ def test_after_kill_9_the_next_driver_starts_at_once(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["identity.json", "committed.json", "000000000001.begun.json"])
 def test_a_damaged_file_is_named_and_kept(ledger: Ledger, name: str) -> None:
     ledger.begin(1, plan(1))
-    (ledger.folder / "committed.json").write_text('{"batch":0,"position":null,"totals":{}}')
-    whole = (ledger.folder / name).read_text()
-    (ledger.folder / name).write_text(whole[:-1])
+    (ledger.folder.path / "committed.json").write_text('{"batch":0,"position":null,"totals":{}}')
+    whole = (ledger.folder.path / name).read_text()
+    (ledger.folder.path / name).write_text(whole[:-1])
     with pytest.raises(InvariantError, match=name):
         reopened(ledger)
-    assert (ledger.folder / name).read_text() == whole[:-1]
-    (ledger.folder / name).write_text(whole)
+    assert (ledger.folder.path / name).read_text() == whole[:-1]
+    (ledger.folder.path / name).write_text(whole)
     reopened(ledger).close()
 
 
 def test_a_missing_record_is_told(ledger: Ledger) -> None:
     for batch in (1, 2):
         ledger.begin(batch, plan(batch))
-    (ledger.folder / "000000000001.begun.json").unlink()
+    (ledger.folder.path / "000000000001.begun.json").unlink()
     with pytest.raises(InvariantError, match="one is missing"):
         reopened(ledger)
 
@@ -185,7 +185,7 @@ def test_a_full_disk_leaves_no_half_record_and_is_overcome(ledger: Ledger) -> No
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert refused.value.verdict is Verdict.AGAIN
-    assert not list(ledger.folder.glob("*staged*"))
+    assert not list(ledger.folder.path.glob("*staged*"))
     assert ledger.staged(1) is None
     ledger.stage(1, staged(1, "x" * 1000))
     assert ledger.staged(1) == staged(1, "x" * 1000)
@@ -194,18 +194,18 @@ def test_a_full_disk_leaves_no_half_record_and_is_overcome(ledger: Ledger) -> No
 def test_what_a_crash_left_behind_is_swept(ledger: Ledger) -> None:
     ledger.begin(1, plan(1))
     ledger.stage(1, staged(1))
-    leftover = (ledger.folder / "000000000001.staged.json").read_text()
+    leftover = (ledger.folder.path / "000000000001.staged.json").read_text()
     ledger.set_committed(1, Totals())
-    (ledger.folder / "000000000001.staged.json").write_text(leftover)
-    (ledger.folder / ".000000000002.begun.json.7").write_text("{")
+    (ledger.folder.path / "000000000001.staged.json").write_text(leftover)
+    (ledger.folder.path / ".000000000002.begun.json.7").write_text("{")
     again = reopened(ledger)
     assert again.pending() == []
-    assert sorted(file.name for file in again.folder.iterdir()) == ["committed.json", "identity.json", "lock"]
+    assert sorted(file.name for file in again.folder.path.iterdir()) == ["committed.json", "identity.json", "lock"]
     again.close()
 
 
 def test_a_state_of_a_later_version_is_refused(ledger: Ledger) -> None:
-    file = ledger.folder / "identity.json"
+    file = ledger.folder.path / "identity.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 99}))
     with pytest.raises(SettingsError, match="later version"):
         reopened(ledger)
@@ -238,7 +238,7 @@ def test_what_an_earlier_version_committed_is_read_whole(ledger: Ledger) -> None
         '"converting":false,"last_conversion":null,"conversion_error":null,"error":null}},'
         '"event_times":[["c","ns.t","main",5,5]]},"moment":7}'
     )
-    (ledger.folder / "committed.json").write_text(recorded)
+    (ledger.folder.path / "committed.json").write_text(recorded)
     again = reopened(ledger)
     again.close()
     found = again.committed
@@ -246,7 +246,7 @@ def test_what_an_earlier_version_committed_is_read_whole(ledger: Ledger) -> None
     as_now["totals"] |= {"dropped": 0, "added": 0}  # there were no processors
     assert json.loads(msgspec.json.encode(found)) == as_now
     assert (found.moment, found.totals.tables["ns.t"].rows) == (7, 5)
-    (ledger.folder / "committed.json").write_text('{"batch":3,"position":{"0":2}}')  # before there were totals
+    (ledger.folder.path / "committed.json").write_text('{"batch":3,"position":{"0":2}}')  # before there were totals
     first = reopened(ledger)
     first.close()
     assert first.committed == Committed(3, {"0": 2})
@@ -266,7 +266,7 @@ def test_another_kind_of_source_is_refused_by_name_once_something_was_read(ledge
 
 def test_accepted_events_count_as_read(ledger: Ledger) -> None:
     ledger.continue_with("http")
-    (ledger.folder.parent / "http").mkdir()
+    (ledger.folder.path.parent / "http").mkdir()
     with pytest.raises(SettingsError, match="is of the source http; kafka cannot go on"):
         ledger.continue_with("kafka")
 

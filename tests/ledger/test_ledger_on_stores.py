@@ -9,11 +9,11 @@ import pytest
 
 from calve.errors import OvertakenError, SetupError, WriteError
 from calve.ledger.ledger import Ledger
-from calve.object_store import StoreFolder
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Split
-from calve.store_client import connected
+from calve.state.clients import connected
+from calve.state.store_folder import StoreFolder
 from services.process import free_ports
 from takeover import taken_over
 

@@ -13,10 +13,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from calve.errors import OvertakenError
 from calve.ledger.ledger import Ledger
-from calve.object_store import StoreFolder
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Split
+from calve.state.store_folder import StoreFolder
 from takeover import taken_over
 
 

@@ -26,8 +26,8 @@ from pathlib import Path
 
 from pyiceberg.catalog import load_catalog
 
-from calve.object_store import StoreFolder
 from calve.operate import bundle
+from calve.state.store_folder import StoreFolder
 from running import Calve, until
 from services.kafka import Kafka
 from services.objects import ObjectStore

@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from calve.object_store import StoreFolder
+from calve.state.store_folder import StoreFolder
 from calve.stop_point import VARIABLE
 from matrix.feeds import Feed
 from running import Calve, each_event

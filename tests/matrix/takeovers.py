@@ -19,8 +19,8 @@ from statistics import median
 from urllib.parse import urlsplit
 
 from calve.ledger.lease import HEAD, LEASE_VARIABLE, Head
-from calve.ledger.records import decoded
-from calve.object_store import StoreFolder
+from calve.state.store_folder import StoreFolder
+from calve.state.values import decoded
 from running import PATIENCE_SECONDS, Calve, until
 from services.relay import Relay
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
-from calve.object_store import StoreFolder
+from calve.state.store_folder import StoreFolder
 from running import PATIENCE_SECONDS, Calve
 from services.azurite import Azurite
 from services.gcs import FakeGcs

@@ -74,20 +74,20 @@ def test_a_batch_whose_tables_must_be_made_is_small_because_it_is_read_twice(kno
 
 def test_the_first_batch_of_a_backlog_with_many_tables_that_exist_is_large_at_once() -> None:
     full, size = 256 << 20, BatchSize(256 << 20, True)
-    size.begin(known=1, absent=0)
+    size.begin(existing=1, absent=0)
     assert size.next_bytes(is_behind=True) == full
-    size.begin(known=90, absent=1)
+    size.begin(existing=90, absent=1)
     assert (size.next_bytes(is_behind=True), size.next_bytes(is_behind=False)) == (8 * full, full)
 
 
 def test_nothing_is_decided_where_tables_are_made_before_events_are_read() -> None:
     size = BatchSize(FULL, True)
-    size.begin(known=0, absent=0)
+    size.begin(existing=0, absent=0)
     assert size.next_bytes(is_behind=True) == FULL
 
 
 def test_a_size_that_has_grown_is_kept_where_its_files_are_large_enough() -> None:
     full, size = 256 << 20, BatchSize(256 << 20, True)
     size.learn(batch(full, SMALL))
-    size.begin(known=32, absent=0)
+    size.begin(existing=32, absent=0)
     assert size.next_bytes(is_behind=True) == 4 * full

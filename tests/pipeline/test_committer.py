@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from calve.errors import CommitError, InvariantError, OvertakenError, SinkUnavailableError
+from calve.errors import CalveError, CommitError, InvariantError, OvertakenError, SinkUnavailableError
 from calve.pipeline.commit_queue import CommitQueue
 from calve.pipeline.committer import Committer
 from calve.record.target import BranchRef
@@ -21,7 +23,7 @@ PATIENCE = 60.0
 
 
 class World:
-    """A committer of one batch of ten tables, whose parts the test plays.
+    """A committer of one batch of ten tables, whose parts the test plays; it is also its `TableCommits`.
 
     Attributes:
         while_asleep: What happens each time that the committer sleeps.
@@ -37,9 +39,21 @@ class World:
         self.commit: Callable[[BranchRef], None] = self.succeed
         self.acknowledged = 0
         self.is_over = threading.Event()
-        self.committer = Committer(
-            "p", self.queue, lambda table: self.commit(table), self.acknowledge, lambda: self.seconds, self.sleep
-        )
+        self.prepare: Callable[[], object] = lambda: None
+        ledger: Any = SimpleNamespace(pipeline="p", check=lambda: None)
+        played: Any = self
+        self.committer = Committer(played, ledger, LIMIT, lambda: self.seconds, self.sleep)
+
+    def troubles(self) -> list[CalveError]:
+        return self.queue.errors()
+
+    def drains(self) -> bool:
+        """Commit everything; return whether that succeeded."""
+        try:
+            self.committer.commit_all()
+        except CalveError:
+            return False
+        return True
 
     def succeed(self, table: BranchRef) -> None:
         self.queue.committed(table, self.queue.load(table), self.seconds)
@@ -60,7 +74,8 @@ class World:
         def prepare() -> None:
             raise error
 
-        self.committer.start(prepare)
+        self.prepare = prepare
+        self.committer.start()
         self.committer.stop()
 
 
@@ -94,7 +109,8 @@ def test_nothing_is_acknowledged_while_nothing_is_due(world: World) -> None:
 
 def test_the_thread_commits_after_what_is_prepared_and_until_the_stop(world: World) -> None:
     prepared: list[bool] = []
-    world.committer.start(lambda: prepared.append(world.queue.is_empty()))
+    world.prepare = lambda: prepared.append(world.queue.is_empty())
+    world.committer.start()
     assert world.is_over.wait(PATIENCE)
     world.committer.stop()
     assert prepared == [False]
@@ -112,21 +128,21 @@ def test_a_drain_goes_on_for_as_long_as_tables_are_committed(world: World) -> No
             world.acknowledge()
 
     world.while_asleep = one_more
-    assert world.committer.drain(LIMIT)
+    assert world.drains()
     assert world.seconds > 3 * LIMIT
 
 
 def test_a_drain_ends_when_no_table_can_be_committed_for_long(world: World) -> None:
     world.while_asleep = world.committer.cycle
     world.commit = lambda table: _fail(world, table, SinkUnavailableError("no answer", step="commit"))
-    assert not world.committer.drain(LIMIT)
+    assert not world.drains()
     assert LIMIT < world.seconds <= LIMIT + STEP
 
 
 def test_a_drain_ends_at_once_when_all_tables_that_are_left_are_held(world: World) -> None:
     world.while_asleep = world.committer.cycle
     world.commit = lambda table: _fail(world, table, CommitError("dropped", step="commit"))
-    assert not world.committer.drain(LIMIT)
+    assert not world.drains()
     assert world.seconds == STEP
 
 
@@ -134,28 +150,28 @@ def test_a_drain_commits_what_waits_for_its_interval(world: World) -> None:
     world.committer.cycle()
     world.queue.add(2, [TableFiles("c", "t1", "", [], rows=1, bytes=1)])
     world.while_asleep = world.committer.cycle
-    assert world.committer.drain(LIMIT)
+    assert world.drains()
 
 
 def test_an_error_that_ends_the_pipeline_ends_the_thread_and_the_drain(world: World) -> None:
     error = OvertakenError("another driver runs this pipeline", step="commit")
     world.die(error)
     assert world.committer.failed is error
-    assert not world.committer.drain(LIMIT)
+    assert not world.drains()
     assert world.seconds == STEP
 
 
 def test_a_drain_with_nothing_left_tells_that_the_thread_has_failed(world: World) -> None:
     world.committer.cycle()
     world.die(KeyError("x"))
-    assert not world.committer.drain(LIMIT)
+    assert not world.drains()
 
 
 def test_a_batch_without_tables_is_acknowledged_in_its_turn(world: World) -> None:
     world.committer.cycle()
     world.queue.add(2, [])
     world.while_asleep = world.committer.cycle
-    assert world.committer.drain(LIMIT)
+    assert world.drains()
 
 
 def test_an_error_that_nobody_foresaw_is_a_bug(world: World) -> None:

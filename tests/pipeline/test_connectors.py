@@ -13,6 +13,7 @@ import pytest
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.wiring import Wiring, sink_labels
 from calve.settings import parse_text
+from calve.state.local_folder import LocalFolder
 from calve.stop_point import VARIABLE
 from running import Calve
 
@@ -34,7 +35,7 @@ TABLES = {"archive.requests": [1, 2, 3, 4, 5], "alarms.fatal": [3], "alarms.x": 
 def made(rejects: Any = None) -> Wiring:
     [settings] = parse_text(YAML.replace("{table_identifier", "{event_time: at, table_identifier"), PLUGINS).pipelines
     catalog = SimpleNamespace(properties={}, name="lakehouse")
-    return Wiring(settings, Path("state"), lambda properties: ("lakehouse", catalog), rejects)
+    return Wiring(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog), rejects)
 
 
 def test_dead_letters_name_the_pipeline_that_a_sink_stands_in() -> None:

@@ -19,6 +19,7 @@ from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.run import Catalogs
 from calve.pipeline.wiring import Wiring
 from calve.settings import parse_text
+from calve.state.local_folder import LocalFolder
 from changes.history import Kind, Table
 from changes.values import exact
 
@@ -64,8 +65,10 @@ class Mirror:
 
     def catch_up(self) -> dict[str, Any]:
         with Watch() as watch:
-            wiring = Wiring(self.settings, self.folder, Catalogs(session.start()).get)
-            Driver(session.start(), wiring, self.folder, RunMode(once=True, give_up_seconds=20), watch).run()
+            wiring = Wiring(self.settings, LocalFolder(self.folder), Catalogs(session.start()).get)
+            Driver(
+                session.start(), wiring, LocalFolder(self.folder), RunMode(once=True, give_up_seconds=20), watch
+            ).run()
             (report,) = watch.reports()
         return report.to_dict()
 

@@ -14,10 +14,11 @@ import pytest
 
 from calve.errors import SettingsError
 from calve.ledger.ledger import Ledger
-from calve.object_store import StoreFolder
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.preflight import check_sources, local_folders, problems
 from calve.settings import parse_text
+from calve.state.local_folder import LocalFolder
+from calve.state.store_folder import StoreFolder
 
 PIPELINE = {"source": {"http": {"port": 0}}, "sink": [{"iceberg": {"table_identifier": "a.b", "auto_create": True}}]}
 
@@ -27,7 +28,7 @@ def parsed(**changes: Any) -> list[Any]:
 
 
 def found(tmp_path: Path, once: bool = False, **changes: Any) -> list[str]:
-    return [str(error) for _, error in problems(parsed(**changes), tmp_path / "state", once)]
+    return [str(error) for _, error in problems(parsed(**changes), LocalFolder(tmp_path / "state"), once)]
 
 
 def sink(**settings: Any) -> list[dict[str, Any]]:
@@ -128,7 +129,7 @@ def test_a_receiver_that_cannot_keep_its_events_where_they_should_be_is_refused_
     tmp_path: Path, options: dict[str, str], is_on_store: bool, standby: bool, hint: str
 ) -> None:
     with pytest.raises(SettingsError) as error:
-        check_sources(of_http(**options), STORE if is_on_store else tmp_path, standby)
+        check_sources(of_http(**options), STORE if is_on_store else LocalFolder(tmp_path), standby)
     assert hint in error.value.hint
 
 

@@ -24,9 +24,8 @@ from calve.ledger.ledger import Ledger
 from calve.observe.log import ROOT
 from calve.observe.status import PipelineStatus
 from calve.pipeline import table_commits
-from calve.pipeline.commit_queue import CommitQueue
 from calve.pipeline.rewrite import Rewritten
-from calve.pipeline.table_commits import Hooks, TableCommits
+from calve.pipeline.table_commits import TableCommits
 from calve.record.staged import StagedBatch
 from calve.record.written import Rejects, TableFiles
 from calve.sinks.sink import CommitSettings
@@ -47,23 +46,24 @@ class World:
     def __init__(self, folder: Path) -> None:
         self.ledger = Ledger.open(folder, "p")
         self.status = PipelineStatus("p")
-        self.queue = CommitQueue(CommitSettings(0, 1), 0.0)
         self.seconds = 1.0
         self.errors: dict[str, CalveError] = {}
         self.commits: list[tuple[str, list[int], Mapping[str, str]]] = []
         self.rewrites: dict[int, Rewritten] = {}
         self.acknowledged: list[int] = []
         self.looked_at: list[str] = []
-        hooks = Hooks(
-            lambda _, target, __: self.looked_at.append(target.identifier),
-            self.acknowledged.append,
-            lambda *_: self.rewrites,
-            dict,
+        wiring: Any = SimpleNamespace(
+            source=SimpleNamespace(acknowledge=lambda planned: None),
+            tables=SimpleNamespace(commits=CommitSettings(0, 1), catalogs={"c": SimpleNamespace(prepare=lambda: None)}),
+            letters=SimpleNamespace(io_properties=dict),
         )
-        catalog: Any = SimpleNamespace(prepare=lambda: None)
-        self.commit_tables = TableCommits(
-            self.ledger, {"c": catalog}, self.queue, self.status, hooks, lambda: self.seconds
+        rewriter: Any = SimpleNamespace(rewrite=lambda *_: self.rewrites)
+        upkeep: Any = SimpleNamespace(
+            committed=lambda _, target, __: self.looked_at.append(target.identifier),
+            acknowledged=self.acknowledged.append,
         )
+        self.commit_tables = TableCommits(self.ledger, wiring, self.status, rewriter, upkeep, lambda: self.seconds)
+        self.queue = self.commit_tables.queue
 
     def append(
         self, _: Any, target: CommitTarget, __: Any, files: Any, summary: Mapping[str, str], ___: Any

@@ -11,12 +11,14 @@ import pytest
 
 from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.plugins import PLUGINS
-from calve.pipeline.reloading import own_targets
+from calve.pipeline.tables import PipelineTables
 from calve.pipeline.wiring import Wiring
 from calve.record.target import BranchRef, TableRef
 from calve.settings import parse_text
-from calve.sinks.iceberg.sink import IcebergSink
+from calve.sinks.iceberg.tables import IcebergTables
+from calve.sinks.sink import CommitSettings
 from calve.sources.source import Planned, SourceTable, Split
+from calve.state.local_folder import LocalFolder
 
 DATABASE = "postgres: {host: h, database: d, username: u}"
 FILES = "file: {path: /nowhere/*.ndjson}"
@@ -27,6 +29,9 @@ ORDERS, ITEMS = SourceTable("shop.orders", "1", "{}"), SourceTable("shop.items",
 class Tables:
     """The tables of a sink whose targets depend on the source table alone, as far as they are listed."""
 
+    catalogs: Mapping[str, Any] = {}
+    commits, always_gathers, max_open_writers = CommitSettings(0, 0), False, 1
+
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
 
@@ -35,9 +40,9 @@ class Tables:
 
 
 def targets(*sinks: Mapping[str, str]) -> tuple[list[str], bool]:
-    made: list[Any] = [Tables(names) for names in sinks]
-    found, is_complete = own_targets(made, [ORDERS], [ITEMS])
-    return [one.table for one in found], is_complete
+    opened: list[Any] = [SimpleNamespace(tables=Tables(names)) for names in sinks]
+    own, is_complete = PipelineTables(opened).own_targets([ORDERS], [ITEMS])
+    return [target.table for target in own], is_complete
 
 
 def test_a_target_with_rows_of_the_tables_alone_is_emptied() -> None:
@@ -77,9 +82,9 @@ def test_a_survey_tells_how_many_tables_of_the_first_events_exist(
     yaml = f"p:\n  source:\n    {source}\n  sink:\n    - {sink}\n    - opensearch: {{hosts: [http://h], index: i}}\n"
     [settings] = parse_text(yaml, PLUGINS).pipelines
     catalog = SimpleNamespace(properties={}, name="lakehouse")
-    wiring = Wiring(settings, Path("state"), lambda properties: ("lakehouse", catalog))
+    wiring = Wiring(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog))
     wiring.source = cast(Any, Files())
-    monkeypatch.setattr(IcebergSink, "find", lambda self, name: name == "a.there")
+    monkeypatch.setattr(IcebergTables, "find", lambda self, name: name == "a.there")
     read: list[int] = []
 
     def tables(planned: Planned) -> set[TableRef]:
@@ -97,4 +102,4 @@ def test_only_batches_of_appends_whose_size_is_not_set_may_grow(key: str, may_gr
     sink = f"iceberg: {{table_identifier: a.b, auto_create: true, identifier_columns: [id]{key}}}"
     [settings] = parse_text(f"p:\n  source:\n    {FILES}\n  sink:\n    - {sink}\n", PLUGINS).pipelines
     catalog = SimpleNamespace(properties={}, name="lakehouse")
-    assert Wiring(settings, Path("state"), lambda properties: ("lakehouse", catalog)).may_grow is may_grow
+    assert Wiring(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog)).may_grow is may_grow

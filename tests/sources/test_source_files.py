@@ -8,15 +8,17 @@ from pathlib import Path
 import pytest
 
 from calve.errors import OvertakenError, WriteError
-from calve.object_store import StateFolder, StoreFolder
 from calve.sources.source_files import SourceFiles, files_in
+from calve.state.folder import StateFolder
+from calve.state.local_folder import LocalFolder
+from calve.state.store_folder import StoreFolder
 
 NAMES = itertools.count()
 
 
 @pytest.fixture(params=["local", "store"])
 def folder(request: pytest.FixtureRequest, tmp_path: Path) -> StateFolder:
-    return tmp_path if request.param == "local" else StoreFolder(f"memory://files/{next(NAMES)}")
+    return LocalFolder(tmp_path) if request.param == "local" else StoreFolder(f"memory://files/{next(NAMES)}")
 
 
 @pytest.fixture
@@ -48,7 +50,7 @@ def test_files_are_there_for_the_next_driver_and_for_readers(folder: StateFolder
 
 
 def test_a_file_that_a_kill_left_unfinished_is_none(tmp_path: Path) -> None:
-    files = owned(tmp_path)
+    files = owned(LocalFolder(tmp_path))
     files.write("tables/000001.json", b"1")
     files.post("requests/1.json", b"a")
     for folder in ("tables", "requests"):

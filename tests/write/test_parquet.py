@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from calve.durable import local_path
+from calve.state.durable import local_path
 
 
 @pytest.mark.parametrize(

@@ -25,13 +25,13 @@ from calve.catalog.sqlite import embedded
 from calve.catalog.steady import Steady
 from calve.catalog.trust import Trust
 from calve.columns.evolve import Evolution
-from calve.durable import make_folder
 from calve.engine.engine import Engine
 from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import called, java_errors, unforeseen_errors
 from calve.engine.java.local_files import spare_processes
 from calve.errors import CalveError, CommitError, NoTargetError, SchemaConflictError, SetupError, SinkRefusedError
 from calve.observe.log import Log
+from calve.state.durable import make_folder
 from calve.stop_point import reach
 from calve.table.loaded import Table
 

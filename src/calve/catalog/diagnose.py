@@ -12,9 +12,9 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 
-from calve.durable import local_path, try_folder
 from calve.errors import CalveError, SetupError, SinkRefusedError, Verdict, WriteError
 from calve.settings.catalog import shown_uri
+from calve.state.durable import local_path, try_folder
 
 __all__ = ["disk_explained", "not_opened"]
 

@@ -6,8 +6,8 @@ import json
 import uuid
 from typing import Any, NamedTuple
 
-from calve.durable import local_path, try_folder
 from calve.engine.java.errors import java_errors
+from calve.state.durable import local_path, try_folder
 
 __all__ = ["SCHEMA", "Storage", "try_storing"]
 

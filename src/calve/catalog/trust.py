@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from calve.catalog.storage import for_executors
-from calve.durable import local_path
 from calve.engine.java.compiled import java_class
 from calve.errors import UnsupportedError
 from calve.observe.log import Log
+from calve.state.durable import local_path
 
 __all__ = ["ALLOWED", "Trust", "is_allowed", "refuse_java_class"]
 

@@ -18,8 +18,8 @@ from calve.compiled import library
 from calve.engine.jvm import jars, jdk
 from calve.engine.jvm.cache import cache_folder
 from calve.errors import CalveError, EngineError
-from calve.object_store import StateFolder, StoreFolder
 from calve.observe.humanize import size
+from calve.state.folder import StateFolder
 
 __all__ = ["Check", "checks"]
 
@@ -55,10 +55,10 @@ def checks(state: StateFolder, needs_s3: bool = False) -> Iterator[Check]:
     yield _java()
     yield from _jars(needs_s3)
     yield _memory()
-    if isinstance(state, StoreFolder):
+    if state.is_shared:
         yield _store(state)
     else:
-        folder = _existing(state.expanduser().absolute())
+        folder = _existing(Path(state.location).expanduser().absolute())
         yield _disk(folder)
         yield _writable(state, folder)
     yield _port()
@@ -148,14 +148,14 @@ def _disk(folder: Path) -> Check:
     )
 
 
-def _writable(state: Path, folder: Path) -> Check:
+def _writable(state: StateFolder, folder: Path) -> Check:
     if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
         return Check("state", "ok", f"{state} can be written")
     mend = f"Get write permission for {folder}, or choose another folder: --state URI"
     return Check("state", "wrong", f"{state} cannot be written", mend)
 
 
-def _store(state: StoreFolder) -> Check:
+def _store(state: StateFolder) -> Check:
     try:
         state.check_conditions()
     except CalveError as error:

@@ -9,8 +9,8 @@ import click
 from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.cli.output import echo
-from calve.object_store import state_folder_at
 from calve.observe.humanize import harmless
+from calve.state.location import state_folder_at
 
 if TYPE_CHECKING:
     from calve.cli.checks import Check

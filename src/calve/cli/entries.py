@@ -26,10 +26,10 @@ from calve.dead_letters.reader import (
     summarise,
 )
 from calve.dead_letters.replay.reader import REPLAYS
-from calve.dead_letters.replay.replayed import Replayed, Spans, replayed_in
-from calve.object_store import state_folder_at
+from calve.dead_letters.replay.replayed import ReplayedEntries, Spans
 from calve.observe.humanize import harmless, many
 from calve.observe.state_folder import Folder
+from calve.state.location import state_folder_at
 
 __all__ = ["print_counts", "print_entries"]
 
@@ -91,8 +91,8 @@ def _nothing(file: str, start: int) -> bool:
     return False
 
 
-def _records(state: str, pipeline: str) -> Replayed:
-    return replayed_in(state_folder_at(state.removeprefix("file://")) / pipeline / "replay")
+def _records(state: str, pipeline: str) -> ReplayedEntries:
+    return ReplayedEntries(state_folder_at(state.removeprefix("file://")) / pipeline / "replay")
 
 
 def _grouped(found: Iterable[DeadLetter]) -> Iterator[DeadLetter]:

@@ -8,8 +8,8 @@ from datetime import timedelta
 import click
 
 from calve.cli import failures
-from calve.object_store import StoreFolder
 from calve.settings.units import duration
+from calve.state.store_folder import StoreFolder
 
 __all__ = [
     "as_duration",

@@ -11,9 +11,10 @@ from calve.cli import options
 from calve.cli.help import Group
 from calve.cli.output import echo
 from calve.errors import SettingsError
-from calve.object_store import StateFolder, state_folder_at
 from calve.observe.humanize import harmless
 from calve.settings import only, parse
+from calve.state.folder import StateFolder
+from calve.state.location import state_folder_at
 
 if TYPE_CHECKING:
     from calve.sources.database.settings import Tables

@@ -71,8 +71,8 @@ def other_writers(catalog: Catalog, target: CommitTarget, mark: Mark) -> list[st
     """Return the other pipelines that have committed to a branch of a table, sorted; a replay is the pipeline's own."""
     table = catalog.load(target.identifier)
     names = [name.removeprefix(MARK) for name in table.properties if name.startswith(MARK)] if table else []
-    found = {name.partition("@")[0] for name in names if (name.partition("@")[2] or "main") == target.branch}
-    return sorted(found - {mark.pipeline, f"{mark.pipeline}.replay"})
+    pipelines = {name.partition("@")[0] for name in names if (name.partition("@")[2] or "main") == target.branch}
+    return sorted(pipelines - {mark.pipeline, f"{mark.pipeline}.replay"})
 
 
 def compare(catalog: Catalog, target: CommitTarget, mark: Mark, how: Comparison) -> Differences | None:
@@ -105,12 +105,12 @@ def _compare(catalog: Catalog, target: CommitTarget, mark: Mark, how: Comparison
         has_branch(transaction, begun.start, target.branch, needed=True)
         mode = MERGE_ON_READ if target.write_mode == EQUALITY_DELETE else target.write_mode
         with writes_by(transaction, mode):
-            found = _Comparing(catalog.spark, transaction, (target.branch, loaded), how).run()
+            differences = _Comparing(catalog.spark, transaction, (target.branch, loaded), how).run()
         transaction.manageSnapshots().removeBranch(loaded).commit()
         transaction.updateProperties().remove(mark.key(loaded)).commit()
         begun.append(target.branch, [], mark.summary(reached))
         swap(begun, target.branch, (mark.key(target.branch), mark.text(reached)))
-    return found
+    return differences
 
 
 def _check_done(start: Any, key: str, loaded: str) -> None:
@@ -164,8 +164,8 @@ class _Comparing:
         )
         same = functions.expr(" AND ".join(f"source.{path} = target.{path}" for path in paths))
         both = self._source.alias("source").join(self._target.alias("target"), same, "full_outer")
-        found = both.selectExpr(what, *keys, *values).where(f"{_WHAT} IS NOT NULL")
-        rows: DataFrame = found.dropDuplicates([f"k{at}" for at in range(len(paths))]).localCheckpoint()
+        differing = both.selectExpr(what, *keys, *values).where(f"{_WHAT} IS NOT NULL")
+        rows: DataFrame = differing.dropDuplicates([f"k{at}" for at in range(len(paths))]).localCheckpoint()
         return rows
 
     def _equal(self) -> str:
@@ -184,12 +184,12 @@ class _Comparing:
 
 def _same(name: str, kind: DataType) -> str:
     """Return a condition that is true if a column has the very same value on both sides: 0.0 is not -0.0."""
-    one, other = f"source.{name}", f"target.{name}"
+    source, target = f"source.{name}", f"target.{name}"
     if _has(kind, (MapType, VariantType)):
-        one, other = (f"to_json({each}, map('ignoreNullFields', 'false'))" for each in (one, other))
-    same = f"{one} <=> {other}"
+        source, target = (f"to_json({side}, map('ignoreNullFields', 'false'))" for side in (source, target))
+    same = f"{source} <=> {target}"
     if _has(kind, (FloatType, DoubleType)):
-        same += f" AND CAST({one} AS STRING) <=> CAST({other} AS STRING)"
+        same += f" AND CAST({source} AS STRING) <=> CAST({target} AS STRING)"
     return f"({same})"
 
 
@@ -204,7 +204,7 @@ def _has(kind: DataType, wanted: tuple[type[DataType], ...]) -> bool:
         inside = [kind.elementType]
     elif isinstance(kind, MapType):
         inside = [kind.keyType, kind.valueType]
-    return any(_has(each, wanted) for each in inside)
+    return any(_has(part, wanted) for part in inside)
 
 
 def _frame(spark: Engine, relation: Any) -> DataFrame:

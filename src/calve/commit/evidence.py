@@ -40,13 +40,13 @@ class Evidence:
 
 def evidence(catalog: Catalog, pipeline: str) -> list[Evidence]:
     """Collect the evidence of a pipeline from all tables of a catalog."""
-    found: list[Evidence] = []
+    marks: list[Evidence] = []
     for identifier in catalog.tables():
         metadata = catalog.load_java(identifier).operations().current()
         with java_errors("read the table", identifier):
             summaries = [_strings(catalog, snapshot.summary()) for snapshot in metadata.snapshots()]
-            found += _evidence_of(identifier, pipeline, _strings(catalog, metadata.properties()), summaries)
-    return found
+            marks += _evidence_of(identifier, pipeline, _strings(catalog, metadata.properties()), summaries)
+    return marks
 
 
 def _strings(catalog: Catalog, java_map: Any) -> dict[str, str]:
@@ -60,18 +60,22 @@ def _evidence_of(
     table: str, pipeline: str, properties: Mapping[str, str], summaries: list[dict[str, str]]
 ) -> list[Evidence]:
     main = Mark(pipeline, "", 0).key("main")
-    found = []
+    marks = []
     for key, text in properties.items():
         if key != main and not key.startswith(f"{main}@"):
             continue
         mark = json.loads(text)
         committed = [
-            one for one in summaries if (one.get("calve.pipeline"), one.get("calve.state")) == (pipeline, mark["state"])
+            summary
+            for summary in summaries
+            if (summary.get("calve.pipeline"), summary.get("calve.state")) == (pipeline, mark["state"])
         ]
         positions = {
-            int(one["calve.batch"]): json.loads(one["calve.offsets"]) for one in committed if "calve.offsets" in one
+            int(summary["calve.batch"]): json.loads(summary["calve.offsets"])
+            for summary in committed
+            if "calve.offsets" in summary
         }
-        complete = max((int(one.get("calve.complete-batch", 0)) for one in committed), default=0)
+        complete = max((int(summary.get("calve.complete-batch", 0)) for summary in committed), default=0)
         branch = key.removeprefix(main).removeprefix("@") or "main"
-        found.append(Evidence(table, branch, key, mark["state"], mark["batch"], complete, positions))
-    return found
+        marks.append(Evidence(table, branch, key, mark["state"], mark["batch"], complete, positions))
+    return marks

@@ -19,6 +19,7 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
@@ -39,6 +40,8 @@ from calve.table.loaded import Table
 __all__ = ["Lose", "Outcome", "append", "clear", "forestall", "inspect", "rehearse"]
 
 _STEP = "commit"
+_Files = Mapping[int, Sequence[ContentFile]]
+"""Staged files by batch."""
 
 
 @dataclass(frozen=True)
@@ -167,8 +170,8 @@ def clear(catalog: Catalog, target: CommitTarget, mark: Mark) -> None:
 def _clear(catalog: Catalog, target: CommitTarget, mark: Mark) -> None:
     begun = catalog.begin(target.identifier)
     with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, target.identifier):
-        found, reached = inspect(begun, target, mark)
-        if found.is_empty and not found.has_branch:
+        state, reached = inspect(begun, target, mark)
+        if _is_new(state):
             return
         begun.clear(target.branch, mark.summary(reached))
         swap(begun, target.branch, (mark.key(target.branch), mark.text(reached)))
@@ -181,12 +184,12 @@ def inspect(begun: Attempt, target: CommitTarget, mark: Mark) -> tuple[Look, int
         CommitError: It is another table by now, or a tag has the name of the branch.
         OvertakenError: Another state has committed under this pipeline's name.
     """
-    found = begun.look(target.branch, mark.key(target.branch))
-    _check_same_table(target, found.uuid)
-    _check_branch(target, found.is_tag)
-    reached = mark.read(found.mark, target)
+    state = begun.look(target.branch, mark.key(target.branch))
+    _check_same_table(target, state.uuid)
+    _check_branch(target, state.is_tag)
+    reached = mark.read(state.mark, target)
     mark.confirm(time.monotonic())
-    return found, reached
+    return state, reached
 
 
 def _attempt(
@@ -199,46 +202,104 @@ def _attempt(
 ) -> Outcome:
     begun = catalog.begin(target.identifier)
     with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, target.identifier):
-        found, reached = inspect(begun, target, mark)
-        batches = tuple(sorted(batch for batch in files if batch > reached and files[batch]))
-        if not batches:
+        state, reached = inspect(begun, target, mark)
+        chosen = _choose(target, files, reached, most)
+        if not chosen.files:
             return Outcome()
-        merges = target.write_mode != EQUALITY_DELETE
-        waiting, batches = batches, batches[:most] if merges else batches
-        committed = [file for batch in batches for file in files[batch] if file.is_data or not merges]
-        if need_unpartitioned_spec(found.specs, committed):
+        if need_unpartitioned_spec(state.specs, chosen.committed):
             catalog.add_unpartitioned_spec(target.identifier)
             return _attempt(catalog, target, mark, files, report, most)
-        files = {batch: make_global(found.specs, files[batch]) for batch in batches}
-        began = found.is_empty and not found.has_branch
-        needless = _needless_deletes(files) if began and not merges else set()
-        files = {batch: [file for file in files[batch] if file.file_path not in needless] for batch in batches}
-        whole = report.summary if batches == waiting else {}
-        report = report._replace(summary=whole | mark.summary(batches[-1]))
-        batches = stage(catalog, begun, target, files, report)
-        added = {file.file_path: file for batch in batches for file in files[batch]}
+        adapted, needless = _adapt(target, state, chosen.files)
+        whole = report.summary if chosen.is_all else {}
+        batches = stage(catalog, begun, target, adapted, report._replace(summary=whole | mark.summary(chosen.last)))
         if report.is_rehearsal:
             begun.discard()
             return Outcome()
         swapped = swap(begun, target.branch, (mark.key(target.branch), mark.text(batches[-1])))
-        _remove_files(begun, _deletes(added.values()) if merges else needless)
-    rows = sum(file.record_count for file in added.values() if file.is_data)
-    deletes, held = swapped.total("equality-deletes"), _held(swapped)
-    made = (batches, swapped.snapshot_id, len(added), rows, deletes, held.delete_files, began)
-    return Outcome(*made, swapped.table, held, is_all=batches == waiting)
+        added = {file.file_path: file for batch in batches for file in adapted[batch]}.values()
+        _remove_files(begun, _deletes(added) if chosen.merges else needless)
+    return _outcome(batches, added, swapped, began=_is_new(state), is_all=batches == chosen.waiting)
+
+
+class _Choice(NamedTuple):
+    """What one attempt commits.
+
+    Attributes:
+        waiting: The batches that the table does not have yet.
+        files: The files of those that the attempt takes.
+        merges: Whether deletes are merged, and so never become a part of the table.
+    """
+
+    waiting: tuple[int, ...]
+    files: _Files
+    merges: bool
+
+    @property
+    def last(self) -> int:
+        """The last batch of the attempt."""
+        return max(self.files)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether the attempt takes all batches that wait."""
+        return len(self.files) == len(self.waiting)
+
+    @property
+    def committed(self) -> list[ContentFile]:
+        """The files that become a part of the table."""
+        return [file for files in self.files.values() for file in files if file.is_data or not self.merges]
+
+
+def _choose(target: CommitTarget, files: _Files, reached: int, most: int | None) -> _Choice:
+    """Choose the batches that the table does not have; an attempt that merges takes at most `most` of them."""
+    merges = target.write_mode != EQUALITY_DELETE
+    waiting = tuple(sorted(batch for batch in files if batch > reached and files[batch]))
+    return _Choice(waiting, {batch: files[batch] for batch in (waiting[:most] if merges else waiting)}, merges)
+
+
+def _adapt(target: CommitTarget, state: Look, files: _Files) -> tuple[_Files, set[str]]:
+    """Adapt files to the table; return also the paths of deletes that match no row and are left out."""
+    adapted = {batch: make_global(state.specs, files[batch]) for batch in files}
+    needless = _needless_deletes(adapted) if _is_new(state) and target.write_mode == EQUALITY_DELETE else set[str]()
+    return {
+        batch: [file for file in of_batch if file.file_path not in needless] for batch, of_batch in adapted.items()
+    }, needless
+
+
+def _is_new(state: Look) -> bool:
+    """Return whether neither the branch nor the table has a snapshot."""
+    return state.is_empty and not state.has_branch
+
+
+def _outcome(
+    batches: tuple[int, ...], added: Collection[ContentFile], swapped: Swapped, began: bool, is_all: bool
+) -> Outcome:
+    held = _held(swapped)
+    return Outcome(
+        batches=batches,
+        snapshot_id=swapped.snapshot_id,
+        files=len(added),
+        rows=sum(file.record_count for file in added if file.is_data),
+        equality_deletes=swapped.total("equality-deletes"),
+        delete_files=held.delete_files,
+        began=began,
+        table=swapped.table,
+        held=held,
+        is_all=is_all,
+    )
 
 
 def _joined(done: Sequence[Outcome]) -> Outcome:
     """Return what several commits did together."""
-    made = [one for one in done if not one.already]
-    if len(made) < 2:
-        return made[0] if made else done[0]
+    commits = [outcome for outcome in done if not outcome.already]
+    if len(commits) < 2:
+        return commits[0] if commits else done[0]
     return replace(
-        made[-1],
-        batches=tuple(batch for one in made for batch in one.batches),
-        files=sum(one.files for one in made),
-        rows=sum(one.rows for one in made),
-        began=made[0].began,
+        commits[-1],
+        batches=tuple(batch for outcome in commits for batch in outcome.batches),
+        files=sum(outcome.files for outcome in commits),
+        rows=sum(outcome.rows for outcome in commits),
+        began=commits[0].began,
     )
 
 
@@ -286,13 +347,13 @@ def _needless_deletes(files: Mapping[int, Sequence[ContentFile]]) -> set[str]:
     They apply only to rows of earlier snapshots, and there are none before the first batch with rows. Without these
     files PyIceberg, which refuses equality deletes, can read a table after its first load.
     """
-    found: set[str] = set()
+    needless: set[str] = set()
     for batch in files.values():
         deletes = _deletes(batch)
-        found.update(deletes)
+        needless.update(deletes)
         if len(deletes) < len(batch):
             break
-    return found
+    return needless
 
 
 def _remove_files(begun: Attempt, paths: Collection[str]) -> None:

@@ -24,9 +24,9 @@ from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField
 
 from calve.arrays import RowNumbers
-from calve.durable import local_path
 from calve.errors import CommitError, SinkUnavailableError
 from calve.event import duck
+from calve.state.durable import local_path
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 
@@ -215,18 +215,18 @@ class KeySearch:
 
 def fields_by_id(schema: pa.Schema) -> dict[int, tuple[str, ...]]:
     """Return the path of names to each column and each field of a struct that has a field id."""
-    found: dict[int, tuple[str, ...]] = {}
+    paths: dict[int, tuple[str, ...]] = {}
 
     def add(fields: Iterable[pa.Field], above: tuple[str, ...]) -> None:
         for field in fields:
             path = (*above, field.name)
             if (number := _number(field)) is not None:
-                found[number] = path
+                paths[number] = path
             if pa.types.is_struct(field.type):
                 add(field.type.fields, path)
 
     add(schema, ())
-    return found
+    return paths
 
 
 def _number(field: pa.Field) -> int | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from calve.errors import OvertakenError
+from calve.ledger.ledger import Ledger
 from calve.record.target import EQUALITY_DELETE, WriteMode
 from calve.table.loaded import MARK
 
@@ -49,6 +50,11 @@ class Mark:
     batch: int
     confirm: Callable[[float], None] = field(default=lambda _: None, compare=False)
 
+    @staticmethod
+    def of(ledger: Ledger) -> Mark:
+        """Return the mark of the driver that owns a ledger."""
+        return Mark(ledger.pipeline, ledger.state_id, ledger.last_staged, ledger.confirm)
+
     def key(self, branch: str) -> str:
         """Return the table property that holds the mark."""
         return f"{MARK}{self.pipeline}" + ("" if branch == "main" else f"@{branch}")
@@ -75,8 +81,8 @@ class Mark:
         """
         if text is None:
             return 0
-        found = json.loads(text)
-        if found["state"] != self.state_id:
+        written = json.loads(text)
+        if written["state"] != self.state_id:
             raise OvertakenError(
                 f"The table {target.identifier} has batches of a pipeline {self.pipeline!r} from another state folder",
                 step="commit",
@@ -86,7 +92,7 @@ class Mark:
                 f"{self.key(target.branch)}: then Calve "
                 "reads the source from its beginning and duplicates the rows",
             )
-        reached: int = found["batch"]
+        reached: int = written["batch"]
         if reached > self.batch:
             self.confirm(time.monotonic())  # who was replaced is told so, and not that there is a copy
             raise OvertakenError(

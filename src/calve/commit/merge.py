@@ -64,15 +64,15 @@ def merge_changes(
     operations = transaction.table().operations()
     refuse_java_class(transaction.table().name(), operations.current().properties())
     table = jvm.org.apache.iceberg.BaseTable(operations, transaction.table().name())
-    found = [
+    staged_keys = [
         staged(catalog, table, ids, [file.file_path for file in files if tuple(file.equality_ids) == ids])
         for ids in dict.fromkeys(tuple(file.equality_ids) for file in files)
     ]
-    if not has_branch(transaction, operations.current(), branch, any(keys.columns for keys in found)):
+    if not has_branch(transaction, operations.current(), branch, any(keys.columns for keys in staged_keys)):
         return []
     letters: list[bytes] = []
     with writes_by(transaction, mode):
-        for keys in found:
+        for keys in staged_keys:
             letters += _applied(catalog.spark, relation_of(catalog.spark, transaction, branch), keys, table.name())
     return letters
 
@@ -108,10 +108,10 @@ def relation_of(spark: Engine, transaction: Any, branch: str) -> Any:
     operations = transaction.table().operations()
     _renew_schema(transaction, operations.current(), branch)
     table = jvm.org.apache.iceberg.BaseTable(operations, transaction.table().name())
-    found = jvm.org.apache.iceberg.spark.source.SparkTable.create(table, branch)
+    spark_table = jvm.org.apache.iceberg.spark.source.SparkTable.create(table, branch)
     transforms = jvm.scala.Option.apply(jvm.org.apache.iceberg.spark.SparkFunctionCatalog.get())
     return jvm.org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation.create(
-        found, transforms, jvm.scala.Option.empty()
+        spark_table, transforms, jvm.scala.Option.empty()
     )
 
 
@@ -215,7 +215,7 @@ def _incomplete(table: str, changes: Staged, count: int) -> CommitError:
 
 def _sequence(jvm: Any, *values: Any) -> Any:
     """Return a Scala `Seq`."""
-    found = jvm.java.util.ArrayList()
+    elements = jvm.java.util.ArrayList()
     for value in values:
-        found.add(value)
-    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(found).toIndexedSeq()
+        elements.add(value)
+    return jvm.scala.jdk.javaapi.CollectionConverters.asScala(elements).toIndexedSeq()

@@ -75,7 +75,7 @@ class Staged:
     def letters_of(self, updates: RowNumbers) -> list[list[bytes]]:
         """Return the dead letters of each of these updates, as lines of JSON."""
         lines: list[list[bytes] | None] = self.updates.column(EVENTS).take(pa.array(updates)).to_pylist()
-        return [each or [] for each in lines]
+        return [batch_lines or [] for batch_lines in lines]
 
     def without(self, lost: RowNumbers) -> Staged:
         """Leave updates out; older rows that a DELETE before them removed stay deleted."""
@@ -129,7 +129,7 @@ def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str
     fields = {name: schema.findField(number) for name, number in types.items()}
     updates = [_updates(rows, keys, columns) for rows in read if ABSENT in rows.column_names]
     deletes = [_keys(rows, keys) for rows in read if ABSENT not in rows.column_names]
-    found = Staged(
+    rows_of_batch = Staged(
         paths=tuple(_path(catalog, schema, number) for number in ids),
         columns=columns,
         required=frozenset(number for number in columns if schema.findField(number).isRequired()),
@@ -142,21 +142,21 @@ def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str
         updates=pa.concat_tables(updates) if updates else deletes[0].slice(0, 0),
         fresh=np.zeros(0, np.int64),
     )
-    return _freshened(found, list(keys)) if updates and deletes else found
+    return _freshened(rows_of_batch, list(keys)) if updates and deletes else rows_of_batch
 
 
-def _freshened(found: Staged, keys: list[str]) -> Staged:
+def _freshened(staged: Staged, keys: list[str]) -> Staged:
     """Remove the keys of updates from the deletes."""
     numbered = [
         rows.select(keys).append_column("row", pa.array(range(len(rows)), pa.int64()))
-        for rows in (found.updates, found.deletes)
+        for rows in (staged.updates, staged.deletes)
     ]
     sql = f"SELECT updates.row AS one, deletes.row AS other FROM updates JOIN deletes USING ({', '.join(keys)})"
     both = duck.run(sql, updates=numbered[0], deletes=numbered[1])
     if not len(both):
-        return found
-    left = np.setdiff1d(np.arange(len(found.deletes)), both.column("other").to_numpy())
-    return replace(found, deletes=found.deletes.take(pa.array(left)), fresh=both.column("one").to_numpy())
+        return staged
+    kept = np.setdiff1d(np.arange(len(staged.deletes)), both.column("other").to_numpy())
+    return replace(staged, deletes=staged.deletes.take(pa.array(kept)), fresh=both.column("one").to_numpy())
 
 
 @contextlib.contextmanager
@@ -209,11 +209,11 @@ def _keys(rows: pa.Table, keys: Mapping[str, int]) -> pa.Table:
 
 
 def _updates(rows: pa.Table, keys: Mapping[str, int], columns: Mapping[int, str]) -> pa.Table:
-    found = _keys(rows, keys)
+    updates = _keys(rows, keys)
     for field, column in zip(rows.schema, rows.columns, strict=True):
         if _number(field) in columns:
-            found = found.append_column(f"c{_number(field)}", _plain(column))
-    return found.append_column(ABSENT, rows.column(ABSENT)).append_column(EVENTS, rows.column(EVENTS))
+            updates = updates.append_column(f"c{_number(field)}", _plain(column))
+    return updates.append_column(ABSENT, rows.column(ABSENT)).append_column(EVENTS, rows.column(EVENTS))
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -17,34 +17,36 @@ DEFAULT = "initial-default"
 def without_defaults(kind: Any, kept: Collection[str] = ()) -> Any:
     """Return a type, or fields, of a schema without defaults, at any depth, but those of some kinds."""
     if isinstance(kind, list):
-        return [without_defaults(each, kept) for each in kind]
+        return [without_defaults(part, kept) for part in kind]
     if isinstance(kind, dict):
         dropped = {DEFAULT, "write-default"}.difference(kept)
-        return {key: without_defaults(each, kept) for key, each in kind.items() if key not in dropped}
+        return {key: without_defaults(part, kept) for key, part in kind.items() if key not in dropped}
     return kind
 
 
 def new_defaults(fields: list[dict[str, Any]], had: Mapping[str, str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return fields whose defaults are those of columns that a table does not have, and these defaults by name."""
-    found: dict[str, Any] = {}
-    return [_new(field, (), had, found) for field in fields], found
+    defaults: dict[str, Any] = {}
+    return [_new(field, (), had, defaults) for field in fields], defaults
 
 
-def _new(field: dict[str, Any], path: tuple[str, ...], had: Mapping[str, str], found: dict[str, Any]) -> dict[str, Any]:
+def _new(
+    field: dict[str, Any], path: tuple[str, ...], had: Mapping[str, str], defaults: dict[str, Any]
+) -> dict[str, Any]:
     path = (*path, field["name"])
-    new = {**field, "type": _new_below(field["type"], path, had, found)}
+    new = {**field, "type": _new_below(field["type"], path, had, defaults)}
     name = ".".join(path)
     if DEFAULT in field and name in had:
         del new[DEFAULT]
     elif DEFAULT in field:
-        found[name] = field[DEFAULT]
+        defaults[name] = field[DEFAULT]
     return new
 
 
-def _new_below(kind: Any, path: tuple[str, ...], had: Mapping[str, str], found: dict[str, Any]) -> Any:
+def _new_below(kind: Any, path: tuple[str, ...], had: Mapping[str, str], defaults: dict[str, Any]) -> Any:
     if not isinstance(kind, dict):
         return kind
     if kind["type"] == "struct":
-        return {**kind, "fields": [_new(each, path, had, found) for each in kind["fields"]]}
+        return {**kind, "fields": [_new(field, path, had, defaults) for field in kind["fields"]]}
     below = "element" if kind["type"] == "list" else "value"
-    return {**kind, below: _new_below(kind[below], (*path, below), had, found)}
+    return {**kind, below: _new_below(kind[below], (*path, below), had, defaults)}

@@ -194,20 +194,20 @@ class _Key(NamedTuple):
         if not self.has_deletes and not _has_equality_deletes(java_table):
             return {}
         schema = java_table.schema()
-        found = {name: schema.findField(name) for name in self.columns or schema.identifierFieldNames()}
-        return {str(name): str(field.type()) for name, field in found.items() if field is not None}
+        fields = {name: schema.findField(name) for name in self.columns or schema.identifierFieldNames()}
+        return {str(name): str(field.type()) for name, field in fields.items() if field is not None}
 
 
 def _has_equality_deletes(java_table: Any) -> bool:
     snapshots = [java_table.snapshot(ref.snapshotId()) for ref in java_table.refs().values()]
-    return any(int(one.summary().get("total-equality-deletes") or 0) for one in snapshots)
+    return any(int(snapshot.summary().get("total-equality-deletes") or 0) for snapshot in snapshots)
 
 
 def _narrower(types: Mapping[str, str], source: SourceTable) -> list[tuple[str, str]]:
     """Return those columns that have another type in the source."""
     schema = read_schema(source.schema_json)
-    known = [name for name in types if name in schema.column_names]
-    return [(name, types[name]) for name in known if str(schema.find_type(name)) != types[name]]
+    columns = [name for name in types if name in schema.column_names]
+    return [(name, types[name]) for name in columns if str(schema.find_type(name)) != types[name]]
 
 
 def _with_types(field: dict[str, Any], path: str, types: Mapping[str, str]) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def _with_types(field: dict[str, Any], path: str, types: Mapping[str, str]) -> d
         return {**field, "type": types[path]}
     if not isinstance(kind, dict) or kind["type"] != "struct":
         return field
-    fields = [_with_types(each, f"{path}.{each['name']}", types) for each in kind["fields"]]
+    fields = [_with_types(child, f"{path}.{child['name']}", types) for child in kind["fields"]]
     return {**field, "type": {**kind, "fields": fields}}
 
 

@@ -95,8 +95,8 @@ def _planned(
     """
     ids = sorted({number for columns in keys for number in columns})
     deletes = [file for files in batches.values() for file in files if not file.is_data]
-    known = all(file.partition for file in deletes)  # else rows may be in any partition (`specs`)
-    partitions = msgspec.json.encode(deletes if known else None).decode()
+    is_partitioned = all(file.partition for file in deletes)  # else rows may be in any partition (`specs`)
+    partitions = msgspec.json.encode(deletes if is_partitioned else None).decode()
     planned = json.loads(called(java, "plan", begun.transaction, branch, json.dumps(ids), partitions))
     if planned is None:
         raise UnsearchableError("a file is encrypted, or not Parquet")

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from calve import durable, structs
+from calve import structs
 from calve.files.private import make_private
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport
+from calve.state import durable
 
 __all__ = ["SAMPLE_SECONDS", "SPAN_SECONDS", "History", "Sample"]
 
@@ -93,7 +94,7 @@ class History:
             data = msgspec.json.encode(self._samples)
         try:
             make_private(self._file.parent)
-            durable.replace_bytes(self._file, data)
+            durable.replace(self._file, data)
             self._refused = False
         except Exception as error:  # the dashboard goes on without it
             if not self._refused:

@@ -13,11 +13,12 @@ from pathlib import Path
 import msgspec
 from pyiceberg.io import FileIO, load_file_io
 
-from calve import durable, structs
-from calve.durable import local_path
+from calve import structs
 from calve.errors import WriteError
 from calve.event.dead_letter import line
 from calve.record.written import TableFiles
+from calve.state import durable
+from calve.state.durable import local_path
 
 __all__ = ["Losses", "counted", "keep"]
 
@@ -117,7 +118,7 @@ def _read_remote(io: FileIO, path: str) -> bytes:
 def _keep_local(file: Path, content: bytes) -> None:
     if content:
         durable.make_folder(file.parent)
-        durable.replace_bytes(file, content)
+        durable.replace(file, content)
     else:
         durable.remove(file)
 

@@ -5,16 +5,15 @@ from __future__ import annotations
 import contextlib
 import threading
 
-import msgspec
 from pyiceberg.schema import Schema
 
-from calve import durable
 from calve.catalog.catalog import Catalog
 from calve.catalog.sqlite import sqlite_file
 from calve.dead_letters.table import LETTERS, PROPERTIES, LetterTable, note, note_name
 from calve.errors import CalveError, NoTargetError, SchemaConflictError, WriteError
-from calve.object_store import StateFolder, StoreFolder
 from calve.observe.log import Log
+from calve.state.folder import StateFolder
+from calve.state.values import encoded
 from calve.table.loaded import Table
 from calve.write.writer import check
 
@@ -115,11 +114,7 @@ class LetterTarget:
             sqlite = (str(file.absolute()), self._catalog.name) if file else None
             readable, is_hadoop = _readable(self._found), self._catalog.properties.get("type") == "hadoop"
             name, content = note_name(self.identifier), note(readable, sqlite, is_hadoop)
-            if isinstance(self._folder, StoreFolder):
-                self._folder.put(name, msgspec.json.encode(content))
-                return
-            durable.make_folder(self._folder)
-            durable.replace(self._folder / name, content)
+            self._folder.put(name, encoded(content))
 
 
 def _readable(table: Table) -> LetterTable:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from pyiceberg.io import load_file_io
 
-from calve.durable import local_path, sync
 from calve.errors import WriteError
 from calve.record.written import Rejects
+from calve.state.durable import local_path, sync
 
 __all__ = ["publish"]
 

@@ -20,12 +20,12 @@ from pyiceberg.io import load_file_io
 
 from calve import structs
 from calve.dead_letters.room import RoomLimits, check_batch
-from calve.durable import local_path, sync
 from calve.errors import WriteError
 from calve.event.dead_letter import letters, line
 from calve.event.reject import cut
 from calve.files.private import make_private, private
 from calve.record.written import Rejects
+from calve.state.durable import local_path, sync
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 from calve.write.parquet import storage_error

@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from calve.durable import local_path
 from calve.errors import WriteError
 from calve.observe.humanize import size
 from calve.observe.state_folder import Folder
+from calve.state.durable import local_path
 
 __all__ = ["MAX_BYTES", "MIN_FREE_BYTES", "Room", "RoomLimits", "check_batch"]
 

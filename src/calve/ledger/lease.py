@@ -21,10 +21,11 @@ from dataclasses import dataclass
 import msgspec
 from msgspec.structs import replace
 
-from calve.errors import CalveError, InvariantError, OvertakenError, SettingsError, Verdict, WriteError
-from calve.ledger.records import Identity, check_identity, decoded, encoded
-from calve.object_store import Found, StoreFolder
+from calve.errors import CalveError, OvertakenError, SettingsError, Verdict, WriteError
+from calve.ledger.records import Identity, check_identity
 from calve.observe.log import Log
+from calve.state.folder import StateFolder, TaggedContent
+from calve.state.values import decoded, encoded
 
 __all__ = ["HEAD", "LEASE_VARIABLE", "Head", "Holder", "Lease", "Taking", "Waiting", "head_of"]
 
@@ -102,7 +103,7 @@ class Lease:
         tag: The tag of this version.
     """
 
-    def __init__(self, folder: StoreFolder, head: Head, tag: str) -> None:
+    def __init__(self, folder: StateFolder, head: Head, tag: str) -> None:
         self._folder = folder
         self._head = head
         self._tag = tag
@@ -115,7 +116,7 @@ class Lease:
         self._thread.start()
 
     @classmethod
-    def take(cls, folder: StoreFolder, pipeline: str, waiting: Waiting | None = None) -> Lease:
+    def take(cls, folder: StateFolder, pipeline: str, waiting: Waiting | None = None) -> Lease:
         """Take the lease of a ledger, which is created if it does not exist.
 
         Args:
@@ -198,15 +199,15 @@ class Lease:
 
     def _look(self, wanted: Head) -> str:
         """After a refused write: return the tag if it was written nevertheless; else note the tag of what is there."""
-        found, current = head_of(self._folder)
-        if found is None or current is None:
+        stored, current = head_of(self._folder)
+        if current is None:
             self._lost = "its state was removed"
         elif (current.epoch, current.holder) != (wanted.epoch, self._head.holder):
             self._lost = str(current.holder or "it has ended by now")
         self.check()
-        assert found is not None
-        self._tag = found.tag
-        return found.tag if found.content == encoded(wanted) else ""
+        assert stored is not None
+        self._tag = stored.tag
+        return stored.tag if stored.content == encoded(wanted) else ""
 
     def _renew(self) -> None:
         log, failed = Log(self._head.identity.pipeline), False
@@ -225,7 +226,7 @@ class Lease:
 class Taking:
     """One wait for a lease."""
 
-    def __init__(self, folder: StoreFolder, pipeline: str, waiting: Waiting) -> None:
+    def __init__(self, folder: StateFolder, pipeline: str, waiting: Waiting) -> None:
         self._folder, self._pipeline, self._waiting = folder, pipeline, waiting
         self._me = Holder(uuid.uuid4().hex, os.getpid(), socket.gethostname())
         self._seen, self._since = "", 0.0
@@ -241,18 +242,18 @@ class Taking:
 
     def _attempt(self) -> Lease | None:
         try:
-            found, head = head_of(self._folder)
-            if found is None or head is None:
+            stored, head = head_of(self._folder)
+            if stored is None or head is None:
                 return self._create()
             check_identity(head.identity, self._pipeline, str(self._folder))
             if head.holder == self._me:
-                return Lease(self._folder, head, found.tag)  # the answer to an earlier attempt was lost
-            if head.holder and self.is_alive(found, head):
+                return Lease(self._folder, head, stored.tag)  # the answer to an earlier attempt was lost
+            if head.holder and self.is_alive(stored, head):
                 return None
             mine = replace(
                 head, epoch=head.epoch + 1, version=head.version + 1, lease_seconds=self._lease_seconds, holder=self._me
             )
-            tag = self._folder.swap(HEAD, encoded(mine), found.tag)
+            tag = self._folder.swap(HEAD, encoded(mine), stored.tag)
             return Lease(self._folder, mine, tag) if tag else None
         except CalveError as error:
             if error.verdict is not Verdict.AGAIN or not self._waiting.standby:
@@ -267,13 +268,13 @@ class Taking:
         tag = self._folder.create(HEAD, encoded(head))
         return Lease(self._folder, head, tag) if tag else None
 
-    def is_alive(self, found: Found, head: Head) -> bool:
+    def is_alive(self, stored: TaggedContent, head: Head) -> bool:
         """Return whether the holder may still run: less than the time of a lease has passed without a change.
 
         Raises:
             OvertakenError: It runs, and this driver is no standby.
         """
-        if found.tag != self._seen:
+        if stored.tag != self._seen:
             if self._seen and not self._waiting.standby:
                 raise OvertakenError(
                     f"Another driver runs this pipeline: {head.holder}",
@@ -284,7 +285,7 @@ class Taking:
                 )
             if not self._seen:
                 self._waiting.tell(f": {head.holder}")
-            self._seen, self._since = found.tag, time.monotonic()
+            self._seen, self._since = stored.tag, time.monotonic()
         return time.monotonic() - self._since < head.lease_seconds
 
 
@@ -306,17 +307,12 @@ def _chosen_seconds() -> float:
     )
 
 
-def head_of(folder: StoreFolder) -> tuple[Found | None, Head | None]:
+def head_of(folder: StateFolder) -> tuple[TaggedContent | None, Head | None]:
     """Return the current head of a ledger, and its object; None if there is no ledger.
 
     Raises:
         InvariantError: It is damaged.
         WriteError: The store does not answer.
     """
-    found = folder.get(HEAD)
-    if found is None:
-        return None, None
-    head = decoded(f"{folder}/{HEAD}", found.content, Head)
-    if not isinstance(head, Head):
-        raise InvariantError(f"{folder}/{HEAD} is no head", step="ledger")
-    return found, head
+    stored = folder.get(HEAD)
+    return (stored, decoded(f"{folder}/{HEAD}", stored.content, Head)) if stored else (None, None)

@@ -8,7 +8,6 @@ committed batches are removed.
 from __future__ import annotations
 
 import contextlib
-import shutil
 import tempfile
 import threading
 import time
@@ -18,21 +17,20 @@ from pathlib import Path
 
 import msgspec
 
-from calve import durable
 from calve.errors import CalveError, InvariantError, OvertakenError
 from calve.ledger.lease import Waiting
 from calve.ledger.local_records import LocalRecords
-from calve.ledger.records import FORMAT, Committed, Identity, Kept, Records, check_source
+from calve.ledger.records import FORMAT, Committed, Identity, Kept, check_source
 from calve.ledger.store_records import StoreRecords
-from calve.object_store import StoreFolder
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Position
+from calve.state.folder import StateFolder
+from calve.state.local_folder import LocalFolder
+from calve.state.location import state_folder_at
 from calve.stop_point import reach
 
 __all__ = ["FORMAT", "Committed", "Ledger", "Pending", "Waiting", "last_batch_of", "under_construction"]
-
-_POLL_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -57,17 +55,17 @@ class Ledger:
         state_id: The identity of this state, for the fence.
     """
 
-    def __init__(self, folder: Path | StoreFolder, records: Records) -> None:
+    def __init__(self, folder: StateFolder, records: LocalRecords | StoreRecords) -> None:
         self.folder = folder
         self.pipeline = records.identity.pipeline
         self.state_id = records.identity.state
         self._records = records
         self._mutex = threading.Lock()
         self._committed = records.committed()
-        self._pending = {batch: Pending(batch, one.planned, one.staged) for batch, one in records.recover().items()}
+        self._pending = {batch: Pending(batch, kept.planned, kept.staged) for batch, kept in records.recover().items()}
 
     @classmethod
-    def open(cls, folder: Path | StoreFolder | str, pipeline: str = "", waiting: Waiting | None = None) -> Ledger:
+    def open(cls, folder: StateFolder | Path | str, pipeline: str = "", waiting: Waiting | None = None) -> Ledger:
         """Open or create a ledger, as its only driver.
 
         Args:
@@ -81,15 +79,10 @@ class Ledger:
             OvertakenError: Another driver holds it.
             WriteError: The folder cannot be written.
         """
-        if isinstance(folder, str) and "://" in folder:
-            folder = StoreFolder.at(folder)
-        folder = folder if isinstance(folder, StoreFolder) else Path(folder).absolute()
-        name = pipeline or folder.parent.name
-        records: Records
-        if isinstance(folder, StoreFolder):
-            records = StoreRecords(folder, name, waiting)
-        else:
-            records = _local(folder, name, waiting)
+        if isinstance(folder, str | Path):
+            folder = state_folder_at(folder)
+        folder = folder.absolute()
+        records = _records_at(folder).open(folder, pipeline or folder.parent.name, waiting)
         try:
             return cls(folder, records)
         except BaseException:
@@ -97,8 +90,8 @@ class Ledger:
             raise
 
     @staticmethod
-    def create(folder: Path, pipeline: str, state_id: str, committed: Committed) -> Ledger:
-        """Create a local ledger that continues after a batch, to replace a lost one.
+    def create(folder: StateFolder, pipeline: str, state_id: str, committed: Committed) -> Ledger:
+        """Create a ledger that continues after a batch, to replace a lost one.
 
         Args:
             folder: Its folder, which does not exist yet.
@@ -109,10 +102,10 @@ class Ledger:
         Raises:
             WriteError: The folder cannot be written.
         """
-        LocalRecords.install(folder, Identity.of(state_id, pipeline), committed, {})
+        _records_at(folder).install(folder, Identity.of(state_id, pipeline), committed, {})
         return Ledger.open(folder, pipeline)
 
-    def copy_to(self, folder: Path | StoreFolder) -> None:
+    def copy_to(self, folder: StateFolder) -> None:
         """Copy everything to a new ledger, which appears at once.
 
         Raises:
@@ -120,12 +113,8 @@ class Ledger:
             WriteError: It cannot be written; repeat the call.
         """
         identity = Identity.of(self.state_id, self.pipeline)
-        kept = {one.batch: Kept(one.planned, one.staged) for one in self.pending()}
-        if isinstance(folder, StoreFolder):
-            StoreRecords.install(folder, identity, self._committed, kept)
-            return
-        with under_construction(folder) as new:
-            LocalRecords.install(new, identity, self._committed, kept)
+        kept = {pending.batch: Kept(pending.planned, pending.staged) for pending in self.pending()}
+        _records_at(folder).install(folder, identity, self._committed, kept)
 
     def set_moved(self, location: str) -> None:
         """Record that a copy replaces this ledger: no driver opens it again.
@@ -233,14 +222,14 @@ class Ledger:
     def begun(self, batch: int) -> Planned | None:
         """Return the plan of an uncommitted batch, or None if it was never begun."""
         with self._mutex:
-            found = self._pending.get(batch)
-            return found.planned if found else None
+            pending = self._pending.get(batch)
+            return pending.planned if pending else None
 
     def staged(self, batch: int) -> StagedBatch | None:
         """Return the staged record of an uncommitted batch, or None."""
         with self._mutex:
-            found = self._pending.get(batch)
-            return found.staged if found else None
+            pending = self._pending.get(batch)
+            return pending.staged if pending else None
 
     def begin(self, batch: int, planned: Planned) -> None:
         """Record the splits and the time of a batch before it runs: a replay reads exactly the same events.
@@ -284,12 +273,12 @@ class Ledger:
             WriteError: The disk refused; the old record stays valid, and the call may be repeated.
         """
         with self._mutex:
-            found = self._pending.get(batch)
-            if found is None or found.staged is None:
+            pending = self._pending.get(batch)
+            if pending is None or pending.staged is None:
                 raise InvariantError(f"Batch {batch} is not staged", step="ledger")
             self._records.stage(batch, record, replaces=True)
             reach("ledger.after-stage-again")
-            self._pending[batch] = Pending(batch, found.planned, record)
+            self._pending[batch] = Pending(batch, pending.planned, record)
 
     def set_committed(self, batch: int, totals: Totals) -> None:
         """Record that every table has all batches up to this one, and remove the records of these batches.
@@ -299,10 +288,10 @@ class Ledger:
             WriteError: The disk refused; the batch is still pending, and the call may be repeated.
         """
         with self._mutex:
-            found = self._pending.get(batch)
-            if found is None or found.staged is None:
+            pending = self._pending.get(batch)
+            if pending is None or pending.staged is None:
                 raise InvariantError(f"Batch {batch} is not staged", step="ledger")
-            committed = Committed(batch, found.planned.position, totals, found.planned.time_tenths)
+            committed = Committed(batch, pending.planned.position, totals, pending.planned.time_tenths)
             reach("ledger.before-committed")
             dropped = [old for old in self._pending if old <= batch]
             self._records.set_committed(committed, dropped)
@@ -313,33 +302,26 @@ class Ledger:
     def _next_time(self) -> int:
         """Return the time, but at least a tenth of a second after the last batch: clocks may go backwards."""
         with self._mutex:
-            moments = [self._committed.moment, *(one.planned.time_tenths for one in self._pending.values())]
+            moments = [self._committed.moment, *(pending.planned.time_tenths for pending in self._pending.values())]
         return max(int(time.time() * 10), max(moments) + 1)
 
 
 @contextlib.contextmanager
-def under_construction(folder: Path | StoreFolder) -> Iterator[Path]:
-    """Give a local folder for a new ledger; at the end it gets its name, or is copied to the object store.
+def under_construction(folder: StateFolder) -> Iterator[StateFolder]:
+    """Yield a folder for a new ledger, which appears at its place when the block ends.
 
     Raises:
         SettingsError: There is a ledger on the object store.
         WriteError: It cannot be written.
     """
-    if isinstance(folder, StoreFolder):
-        with tempfile.TemporaryDirectory() as temporary:
-            new = Path(temporary) / folder.parent.name / "ledger"
-            yield new
-            with contextlib.closing(Ledger.open(new)) as ledger:
-                ledger.copy_to(folder)
-        return
-    new = folder.with_name(f"{folder.name}.new")
-    shutil.rmtree(new, ignore_errors=True)
-    yield new
-    new.rename(folder)
-    durable.sync(folder.parent)
+    with tempfile.TemporaryDirectory() as temporary:
+        new = LocalFolder(Path(temporary)) / folder.parent.name / folder.name
+        yield new
+        with contextlib.closing(Ledger.open(new)) as ledger:
+            ledger.copy_to(folder)
 
 
-def last_batch_of(folder: Path | StoreFolder, pipeline: str, source: str = "") -> int:
+def last_batch_of(folder: StateFolder, pipeline: str, source: str = "") -> int:
     """Return the last batch of a ledger, 0 for none. A local ledger is locked for a moment.
 
     Args:
@@ -352,7 +334,7 @@ def last_batch_of(folder: Path | StoreFolder, pipeline: str, source: str = "") -
         OvertakenError: Another driver holds the local ledger.
         WriteError: It cannot be read.
     """
-    if isinstance(folder, StoreFolder):
+    if folder.is_shared:
         return StoreRecords.last_batch(folder)
     with contextlib.closing(Ledger.open(folder, pipeline)) as ledger:
         if source:
@@ -360,16 +342,6 @@ def last_batch_of(folder: Path | StoreFolder, pipeline: str, source: str = "") -
         return ledger.last_batch
 
 
-def _local(folder: Path, pipeline: str, waiting: Waiting | None) -> LocalRecords:
-    """Open a local ledger; a standby waits until the lock is free."""
-    told = False
-    while True:
-        try:
-            return LocalRecords(folder, pipeline)
-        except OvertakenError as error:
-            if waiting is None or not waiting.standby or waiting.stop.is_set():
-                raise
-            if not told:
-                waiting.tell(error.message.partition("pipeline")[2])
-            told = True
-            waiting.stop.wait(_POLL_SECONDS)
+def _records_at(folder: StateFolder) -> type[LocalRecords] | type[StoreRecords]:
+    """Return the form that records have in a folder."""
+    return StoreRecords if folder.is_shared else LocalRecords

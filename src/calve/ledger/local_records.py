@@ -23,11 +23,22 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from calve import durable
-from calve.errors import InvariantError
+from calve.errors import InvariantError, OvertakenError
+from calve.ledger.lease import Waiting
 from calve.ledger.lock import DriverLock
-from calve.ledger.records import Committed, Identity, Kept, check_identity, plan_of
+from calve.ledger.records import (
+    Committed,
+    Identity,
+    Kept,
+    check_complete,
+    check_identity,
+    read_plan,
+    read_record,
+)
 from calve.record.staged import StagedBatch
+from calve.state import durable
+from calve.state.folder import StateFolder
+from calve.state.values import encoded, read_as
 from calve.stop_point import reach
 
 __all__ = ["LocalRecords"]
@@ -35,10 +46,13 @@ __all__ = ["LocalRecords"]
 _RECORD = re.compile(r"(\d{12})\.(begun|staged)(?:-(\d+))?\.json")
 _IDENTITY = "identity.json"
 _COMMITTED = "committed.json"
+_POLL_SECONDS = 0.2
 
 
 class LocalRecords:
     """The records of a local ledger, open for its only driver.
+
+    Every write is durable when it returns. It raises WriteError if nothing was recorded and it may be repeated.
 
     Args:
         folder: The ledger's folder; created when missing.
@@ -50,76 +64,93 @@ class LocalRecords:
         WriteError: The folder cannot be written.
     """
 
-    def __init__(self, folder: Path, pipeline: str) -> None:
+    def __init__(self, folder: StateFolder, pipeline: str) -> None:
         self._folder = folder
-        durable.make_folder(folder)
-        self._lock = DriverLock(folder / "lock")
+        path = Path(folder.location)
+        durable.make_folder(path)
+        self._lock = DriverLock(path / "lock")
         try:
-            self.identity = self._identify(pipeline)
+            folder.create(_IDENTITY, encoded(Identity.of(str(uuid.uuid4()), pipeline)))
+            self.identity = read_record(folder, _IDENTITY, Identity)
+            check_identity(self.identity, pipeline, str(folder))
         except BaseException:
             self._lock.release()
             raise
 
     @staticmethod
-    def install(folder: Path, identity: Identity, committed: Committed, kept: Mapping[int, Kept]) -> None:
-        """Write the first records of a ledger that continues another one.
+    def open(folder: StateFolder, pipeline: str, waiting: Waiting | None = None) -> LocalRecords:
+        """Open the records of a ledger; a standby waits until the lock is free."""
+        is_waiting = False
+        while True:
+            try:
+                return LocalRecords(folder, pipeline)
+            except OvertakenError as error:
+                if waiting is None or not waiting.standby or waiting.stop.is_set():
+                    raise
+                if not is_waiting:
+                    waiting.tell(error.message.partition("pipeline")[2])
+                is_waiting = True
+                waiting.stop.wait(_POLL_SECONDS)
+
+    @staticmethod
+    def install(folder: StateFolder, identity: Identity, committed: Committed, kept: Mapping[int, Kept]) -> None:
+        """Write a ledger that continues another one; it appears at once.
 
         Raises:
             WriteError: The folder cannot be written.
         """
-        durable.make_folder(folder)
-        durable.replace(folder / _IDENTITY, identity)
-        durable.replace(folder / _COMMITTED, committed)
-        for batch, one in kept.items():
-            durable.replace(folder / f"{batch:012}.begun.json", asdict(one.planned))
-            if one.staged:
-                durable.replace(folder / f"{batch:012}.staged.json", one.staged)
+        new = folder.parent / f"{folder.name}.new"
+        new.clear()
+        new.put(_IDENTITY, encoded(identity))
+        new.put(_COMMITTED, encoded(committed))
+        for batch, records in kept.items():
+            new.put(_name(batch, "begun"), encoded(asdict(records.planned)))
+            if records.staged:
+                new.put(_name(batch, "staged"), encoded(records.staged))
+        path = Path(folder.location)
+        Path(new.location).rename(path)
+        durable.sync(path.parent)
 
     def committed(self) -> Committed:
         """Return the last committed progress."""
-        return durable.read_as(self._folder / _COMMITTED, Committed) or Committed()
+        return read_as(self._folder, _COMMITTED, Committed) or Committed()
 
     def recover(self) -> dict[int, Kept]:
         """Read the records after the last committed batch; older and unpublished ones were left by a crash and go."""
-        for unpublished in self._folder.glob(".*"):
+        for unpublished in Path(self._folder.location).glob(".*"):
             durable.remove(unpublished)
         done = self.committed().batch
-        batches = {int(found.group(1)) for file in self._folder.iterdir() if (found := _RECORD.fullmatch(file.name))}
+        names = map(_RECORD.fullmatch, self._folder.names())
+        batches = {int(match[1]) for match in names if match}
         for old in [batch for batch in batches if batch <= done]:
             self._remove(old)
             batches.remove(old)
-        if sorted(batches) != list(range(done + 1, done + len(batches) + 1)):
-            raise InvariantError(
-                f"{self._folder} has batches {sorted(batches)} after batch {done}: one is missing",
-                step="ledger",
-                target=str(self._folder),
-                hint="Bring the missing files back from a backup",
-            )
+        check_complete(batches, done, self._folder)
         return {batch: self._read(batch) for batch in batches}
 
     def begin(self, batch: int, plan: dict[str, Any]) -> None:
         """Keep the plan of a new batch."""
-        self._publish(batch, "begun", plan)
+        self._create(batch, "begun", plan)
 
     def stage(self, batch: int, record: StagedBatch, replaces: bool) -> None:
-        """Keep a batch's staged record."""
-        self._publish(batch, f"staged-{self._versions(batch) + 1}" if replaces else "staged", record)
+        """Keep a batch's staged record; `replaces`: instead of an older one."""
+        self._create(batch, f"staged-{self._versions(batch) + 1}" if replaces else "staged", record)
 
     def set_committed(self, committed: Committed, dropped: Sequence[int]) -> None:
         """Replace the committed progress, and drop the records of the batches that it covers."""
-        durable.replace(self._folder / _COMMITTED, committed)
+        self._folder.put(_COMMITTED, encoded(committed))
         reach("ledger.after-committed")
         for batch in dropped:
             self._remove(batch)
 
     def set_moved(self, location: str) -> None:
         """Record that a copy replaces this ledger."""
-        durable.replace(self._folder / _IDENTITY, replace(self.identity, moved=location))
+        self._folder.put(_IDENTITY, encoded(replace(self.identity, moved=location)))
 
     def set_source(self, source: str) -> None:
         """Record the kind of source that later positions are of."""
         self.identity = replace(self.identity, source=source)
-        durable.replace(self._folder / _IDENTITY, self.identity)
+        self._folder.put(_IDENTITY, encoded(self.identity))
 
     def check(self) -> None:
         """Do nothing: the file lock cannot be lost."""
@@ -131,39 +162,27 @@ class LocalRecords:
         """Release the lock for the next driver. May be called twice."""
         self._lock.release()
 
-    def _identify(self, pipeline: str) -> Identity:
-        """Read who this ledger belongs to; the first time, decide it."""
-        file = self._folder / _IDENTITY
-        durable.publish(file, Identity.of(str(uuid.uuid4()), pipeline))
-        identity = durable.read_as(file, Identity)
-        assert identity is not None
-        check_identity(identity, pipeline, str(self._folder))
-        return identity
-
-    def _publish(self, batch: int, kind: str, value: object) -> None:
-        file = self._file(batch, kind)
-        if not durable.publish(file, value):
-            raise InvariantError(f"Batch {batch} is already {kind}", step="ledger", target=str(file))
-
-    def _file(self, batch: int, kind: str) -> Path:
-        return self._folder / f"{batch:012}.{kind}.json"
+    def _create(self, batch: int, kind: str, value: object) -> None:
+        name = _name(batch, kind)
+        if self._folder.create(name, encoded(value)) is None:
+            raise InvariantError(f"Batch {batch} is already {kind}", step="ledger", target=f"{self._folder}/{name}")
 
     def _remove(self, batch: int) -> None:
         """Only for batches that `committed.json` covers; what a crash leaves of them goes at the next start."""
-        durable.remove(self._file(batch, "begun"))
-        durable.remove(self._file(batch, "staged"))
-        for version in range(1, self._versions(batch) + 1):
-            durable.remove(self._file(batch, f"staged-{version}"))
+        versions = (f"staged-{version}" for version in range(1, self._versions(batch) + 1))
+        self._folder.remove(_name(batch, kind) for kind in ("begun", "staged", *versions))
 
     def _versions(self, batch: int) -> int:
         """Return how often a batch was staged again."""
-        found = (_RECORD.fullmatch(file.name) for file in self._folder.glob(f"{batch:012}.staged-*.json"))
-        return max((int(one.group(3)) for one in found if one), default=0)
+        prefix = f"{batch:012}.staged-"
+        names = (_RECORD.fullmatch(name) for name in self._folder.names() if name.startswith(prefix))
+        return max((int(match[3]) for match in names if match), default=0)
 
     def _read(self, batch: int) -> Kept:
-        plan = durable.read(self._file(batch, "begun"))
-        if plan is None:
-            raise InvariantError(f"{self._file(batch, 'begun')} is missing", step="ledger", target=str(self._folder))
         version = self._versions(batch)
-        staged = self._file(batch, f"staged-{version}" if version else "staged")
-        return Kept(plan_of(plan), durable.read_as(staged, StagedBatch))
+        staged = _name(batch, f"staged-{version}" if version else "staged")
+        return Kept(read_plan(self._folder, _name(batch, "begun")), read_as(self._folder, staged, StagedBatch))
+
+
+def _name(batch: int, kind: str) -> str:
+    return f"{batch:012}.{kind}.json"

@@ -8,9 +8,9 @@ import os
 import socket
 from pathlib import Path
 
-from calve import durable
 from calve.errors import OvertakenError
 from calve.files.private import private
+from calve.state import durable
 
 __all__ = ["DriverLock"]
 
@@ -51,7 +51,7 @@ class DriverLock:
 
 def _holder(file: Path) -> str:
     try:
-        found = json.loads(file.read_bytes())
-        return f": process {found['pid']} on {found['host']}"
+        holder = json.loads(file.read_bytes())
+        return f": process {holder['pid']} on {holder['host']}"
     except (OSError, ValueError, KeyError):
         return ""

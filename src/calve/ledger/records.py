@@ -1,32 +1,33 @@
-"""What a ledger keeps, and the seam to where it is kept: a local folder, or a prefix on an object store."""
+"""What a ledger keeps, whether in a local folder or on an object store."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
+from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import TypeVar
 
 import msgspec
 
-from calve import structs
 from calve.errors import InvariantError, SettingsError
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Position, Split
+from calve.state.folder import StateFolder
+from calve.state.values import read, read_as
 
 __all__ = [
     "FORMAT",
     "Committed",
     "Identity",
     "Kept",
-    "Records",
+    "check_complete",
     "check_identity",
     "check_source",
-    "decoded",
-    "encoded",
-    "plan_of",
+    "read_plan",
+    "read_record",
 ]
+
+T = TypeVar("T")
 
 FORMAT = 1
 """The version of the files; Calve refuses a ledger of a later version."""
@@ -78,88 +79,47 @@ class Kept(msgspec.Struct, frozen=True):
     staged: StagedBatch | None
 
 
-class Records(Protocol):
-    """The records of one ledger, which its driver owns until `close`.
-
-    Every write is durable when it returns. It raises WriteError if nothing was recorded and it may be repeated, and
-    OvertakenError if another driver owns the ledger by now.
-    """
-
-    @property
-    def identity(self) -> Identity:
-        """Whose ledger it is."""
-        ...
-
-    def committed(self) -> Committed:
-        """Return the last committed progress."""
-        ...
-
-    def recover(self) -> dict[int, Kept]:
-        """Return the uncommitted batches without gaps, and remove what a crash left."""
-        ...
-
-    def begin(self, batch: int, plan: dict[str, Any]) -> None:
-        """Keep the plan of a new batch."""
-        ...
-
-    def stage(self, batch: int, record: StagedBatch, replaces: bool) -> None:
-        """Keep a batch's staged record; `replaces`: instead of an older one."""
-        ...
-
-    def set_committed(self, committed: Committed, dropped: Sequence[int]) -> None:
-        """Replace the committed progress, and drop the records of the batches that it covers for the first time."""
-        ...
-
-    def set_moved(self, location: str) -> None:
-        """Record that a copy replaces this ledger: no driver opens it again."""
-        ...
-
-    def set_source(self, source: str) -> None:
-        """Record the kind of source that later positions are of."""
-        ...
-
-    def check(self) -> None:
-        """Raise OvertakenError if it is known that another driver owns the ledger; costs nothing."""
-        ...
-
-    def confirm(self, since: float) -> None:
-        """Raise OvertakenError unless it is certain that this driver owned the ledger at `since`, in monotonic s."""
-        ...
-
-    def close(self) -> None:
-        """Let the next driver in. May be called twice."""
-        ...
-
-
-def encoded(value: Any) -> bytes:
-    """Return a record as JSON."""
-    if isinstance(value, msgspec.Struct):
-        return msgspec.json.encode(value)
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
-def decoded(name: str, content: bytes, kind: Any = Any) -> Any:
-    """Read a record.
+def read_record(folder: StateFolder, name: str, kind: type[T]) -> T:
+    """Return a record that must exist.
 
     Raises:
-        InvariantError: It is damaged.
+        InvariantError: It is missing or damaged.
     """
-    try:
-        return structs.decode(content, kind)
-    except (ValueError, msgspec.DecodeError) as error:
-        raise InvariantError(
-            f"{name} is damaged: {error}",
-            step="ledger",
-            target=name,
-            hint="Bring it back from a backup; going on without it could lose or double events",
-        ) from error
+    record = read_as(folder, name, kind)
+    if record is None:
+        hint = "Bring it back from a backup"
+        raise InvariantError(f"{folder}/{name} is missing", step="ledger", target=str(folder), hint=hint)
+    return record
 
 
-def plan_of(plan: dict[str, Any]) -> Planned:
-    """Read a kept plan."""
+def read_plan(folder: StateFolder, name: str) -> Planned:
+    """Return the plan of a batch.
+
+    Raises:
+        InvariantError: It is missing or damaged.
+    """
+    plan = read(folder, name)
+    if plan is None:
+        hint = "Bring it back from a backup"
+        raise InvariantError(f"{folder}/{name} is missing", step="ledger", target=str(folder), hint=hint)
     splits = [Split(**split) for split in plan["splits"]]
     time_tenths = plan.get("time_tenths", plan.get("moment", 0))  # `moment` in older records
     return Planned(splits, plan["position"], tuple(plan.get("waiting", ())), time_tenths)
+
+
+def check_complete(batches: Collection[int], done: int, folder: StateFolder) -> None:
+    """Check that no batch after the last committed one is missing.
+
+    Raises:
+        InvariantError: One is.
+    """
+    if sorted(batches) != list(range(done + 1, done + len(batches) + 1)):
+        raise InvariantError(
+            f"{folder} has batches {sorted(batches)} after batch {done}: one is missing",
+            step="ledger",
+            target=str(folder),
+            hint="Bring what is missing back from a backup",
+        )
 
 
 def check_identity(identity: Identity, pipeline: str, location: str) -> None:

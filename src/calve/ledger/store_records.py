@@ -22,9 +22,10 @@ from msgspec.structs import replace
 
 from calve.errors import InvariantError, SettingsError, WriteError
 from calve.ledger.lease import HEAD, Head, Lease, Waiting, head_of
-from calve.ledger.records import Committed, Identity, Kept, decoded, encoded, plan_of
-from calve.object_store import StoreFolder
+from calve.ledger.records import Committed, Identity, Kept, check_complete, read_plan, read_record
 from calve.record.staged import StagedBatch
+from calve.state.folder import StateFolder
+from calve.state.values import encoded
 from calve.stop_point import reach
 
 __all__ = ["StoreRecords"]
@@ -44,7 +45,7 @@ class StoreRecords:
         WriteError: The store does not answer.
     """
 
-    def __init__(self, folder: StoreFolder, pipeline: str, waiting: Waiting | None = None) -> None:
+    def __init__(self, folder: StateFolder, pipeline: str, waiting: Waiting | None = None) -> None:
         self._folder = folder
         self._lease = Lease.take(folder, pipeline, waiting)
         self._numbers = itertools.count(1)
@@ -55,7 +56,7 @@ class StoreRecords:
         return self._lease.head.identity
 
     @staticmethod
-    def install(folder: StoreFolder, identity: Identity, committed: Committed, kept: Mapping[int, Kept]) -> None:
+    def install(folder: StateFolder, identity: Identity, committed: Committed, kept: Mapping[int, Kept]) -> None:
         """Write a ledger that continues another one; it appears at once.
 
         Raises:
@@ -65,11 +66,12 @@ class StoreRecords:
         folder.check_conditions()
         run = uuid.uuid4().hex[:8]
         names: dict[int, tuple[str, str]] = {}
-        for batch, one in kept.items():
-            names[batch] = (f"{batch:012}.begun.{run}.json", f"{batch:012}.staged.{run}.json" if one.staged else "")
-            folder.put(names[batch][0], encoded(asdict(one.planned)))
-            if one.staged:
-                folder.put(names[batch][1], encoded(one.staged))
+        for batch, records in kept.items():
+            begun, staged = f"{batch:012}.begun.{run}.json", f"{batch:012}.staged.{run}.json" if records.staged else ""
+            names[batch] = (begun, staged)
+            folder.put(begun, encoded(asdict(records.planned)))
+            if records.staged:
+                folder.put(staged, encoded(records.staged))
         folder.put(f"committed.{run}.json", encoded(committed))
         head = Head(identity, epoch=0, committed=f"committed.{run}.json", records=names)
         if folder.create(HEAD, encoded(head)) is None:
@@ -81,7 +83,12 @@ class StoreRecords:
             )
 
     @staticmethod
-    def last_batch(folder: StoreFolder) -> int:
+    def open(folder: StateFolder, pipeline: str, waiting: Waiting | None = None) -> StoreRecords:
+        """Open the records of a ledger, as soon as its lease is free."""
+        return StoreRecords(folder, pipeline, waiting)
+
+    @staticmethod
+    def last_batch(folder: StateFolder) -> int:
         """Return the last batch that a ledger has, 0 for none; takes no lease.
 
         Raises:
@@ -99,11 +106,15 @@ class StoreRecords:
     def recover(self) -> dict[int, Kept]:
         """Return the batches that the head names, and remove the records that it does not name."""
         head, done = self._lease.head, self.committed().batch
-        if sorted(head.records) != list(range(done + 1, done + len(head.records) + 1)):
-            raise self._damaged(f"{self._folder} has batches {sorted(head.records)} after batch {done}")
+        check_complete(head.records, done, self._folder)
         valid = {HEAD, head.committed, *itertools.chain.from_iterable(head.records.values())}
         self._folder.remove(name for name in self._folder.names() if name not in valid)
-        return {batch: self._read(*names) for batch, names in head.records.items()}
+        return {
+            batch: Kept(
+                read_plan(self._folder, begun), read_record(self._folder, staged, StagedBatch) if staged else None
+            )
+            for batch, (begun, staged) in head.records.items()
+        }
 
     def begin(self, batch: int, plan: dict[str, Any]) -> None:
         """Keep the plan of a new batch."""
@@ -161,9 +172,11 @@ class StoreRecords:
         self._lease.check()
         name, content = f"{prefix}.{self._lease.head.epoch}-{next(self._numbers)}.json", encoded(value)
         if self._folder.create(name, content) is None:
-            found = self._folder.get(name)
-            if found is None or found.content != content:  # else the answer to the first attempt was lost
-                raise self._damaged(f"{self._folder}/{name} exists with another content")
+            stored = self._folder.get(name)
+            if stored is None or stored.content != content:  # else the answer to the first attempt was lost
+                problem = f"{self._folder}/{name} exists with another content"
+                hint = "Bring the missing objects back from a backup"
+                raise InvariantError(problem, step="ledger", target=str(self._folder), hint=hint)
         return name
 
     def _remove(self, names: Iterable[str]) -> None:
@@ -171,28 +184,6 @@ class StoreRecords:
         with contextlib.suppress(WriteError):
             self._folder.remove(name for name in names if name)
 
-    def _read(self, begun: str, staged: str) -> Kept:
-        plan = plan_of(self._content(begun, dict[str, Any]))
-        return Kept(plan, self._content(staged, StagedBatch) if staged else None)
 
-    def _content(self, name: str, kind: Any) -> Any:
-        return _content(self._folder, name, kind)
-
-    def _damaged(self, problem: str) -> InvariantError:
-        hint = "Bring the missing objects back from a backup"
-        return InvariantError(problem, step="ledger", target=str(self._folder), hint=hint)
-
-
-def _committed(folder: StoreFolder, head: Head) -> Committed:
-    if not head.committed:
-        return Committed()
-    found: Committed = _content(folder, head.committed, Committed)
-    return found
-
-
-def _content(folder: StoreFolder, name: str, kind: Any) -> Any:
-    found = folder.get(name)
-    if found is None:
-        hint = "Bring it back from a backup"
-        raise InvariantError(f"{folder}/{name} is missing", step="ledger", target=str(folder), hint=hint)
-    return decoded(f"{folder}/{name}", found.content, kind)
+def _committed(folder: StateFolder, head: Head) -> Committed:
+    return read_record(folder, head.committed, Committed) if head.committed else Committed()

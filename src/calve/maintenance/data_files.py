@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 from pyiceberg.io import load_file_io
 
-from calve.durable import local_path
+from calve.state.durable import local_path
 from calve.table.loaded import Table
 
 __all__ = ["id_of", "opened"]

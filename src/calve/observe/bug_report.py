@@ -8,12 +8,11 @@ import zlib
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-from calve import durable
 from calve.credentials import without_credentials
 from calve.errors import CalveError
-from calve.object_store import StateFolder, StoreFolder
 from calve.observe.humanize import many
 from calve.observe.log import Log
+from calve.state.folder import StateFolder
 
 __all__ = ["BugReports"]
 
@@ -66,10 +65,7 @@ class BugReports:
         key = zlib.crc32(_VALUES.sub("", f"{cause.step} {evidence}").encode())
         name = f"bug-{key:08x}.txt"
         content = "\n".join([*_versions(), f"step {cause.step}", "", evidence, ""]).encode()
-        if isinstance(self._folder, StoreFolder):
-            self._folder.create(name, content)
-        elif not (self._folder / name).exists():
-            durable.replace_bytes(self._folder / name, content)
+        self._folder.create(name, content)
         return str(self._folder / name)
 
 

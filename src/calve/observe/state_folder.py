@@ -12,7 +12,7 @@ import pyarrow.fs as pafs
 
 from calve.errors import SettingsError
 from calve.files.private import make_private, private
-from calve.store_files import files_of
+from calve.state.file_system import files_of
 
 __all__ = ["Folder"]
 

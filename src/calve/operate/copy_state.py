@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 
 import msgspec
 
-from calve import durable
-from calve.dead_letters.replay.replayed import replayed_in
+from calve.dead_letters.replay.replayed import ReplayedEntries
 from calve.errors import SettingsError
 from calve.ledger.ledger import Ledger
-from calve.object_store import StateFolder, StoreFolder
 from calve.observe.humanize import many
 from calve.observe.pause import PAUSE_FILE
 from calve.observe.status_file import REPLAY_FOLDER, STATUS_FILE
 from calve.pipeline.plugins import SOURCES
 from calve.pipeline.wiring import replay_name
-from calve.sources.file.processed_files import finished_in
+from calve.sources.file.processed_files import ProcessedFiles
 from calve.sources.settings import Form
+from calve.state.folder import StateFolder
 
 __all__ = ["copy_files", "copy_pipeline"]
 
@@ -56,9 +54,9 @@ def copy_pipeline(old: StateFolder, new: StateFolder, state: str, say: Callable[
         _check_source(old, new)
         files = sum(copy_files(old / name, new / name) for name in _folders(old, new))
         for name in _sources(Form.LIST):
-            if found := finished_in(old / name).load():
-                finished_in(new / name).add(found)
-        replayed_in(new / REPLAY_FOLDER).add(replayed_in(old / REPLAY_FOLDER).load())
+            if files_read := ProcessedFiles(old / name).load():
+                ProcessedFiles(new / name).add(files_read)
+        ReplayedEntries(new / REPLAY_FOLDER).add(ReplayedEntries(old / REPLAY_FOLDER).load())
         _copy_status(old, new)
         for ledger, target in reversed(ledgers):
             ledger.copy_to(target)
@@ -66,7 +64,7 @@ def copy_pipeline(old: StateFolder, new: StateFolder, state: str, say: Callable[
             ledger.set_moved(state)
         batch = ledgers[0][0].last_batch if ledgers else 0
     say(f"{old.name}: copied the ledger up to batch {batch}, and {many(files, 'file')}")
-    if isinstance(new, StoreFolder) and isinstance(old, Path):
+    if new.is_shared and not old.is_shared:
         for name in (name for name in _sources(Form.DISK_LOG) if (old / name).exists()):
             kept = f"accepted events stay in {old / name}"
             say(f"{old.name}: {kept}; set `log_folder: {old.parent}` of the {name} source")
@@ -86,15 +84,14 @@ def _check(ledger: Ledger, target: StateFolder, state: str) -> None:
 
 
 def _check_source(old: StateFolder, new: StateFolder) -> None:
-    is_local, becomes_local = isinstance(old, Path), isinstance(new, Path)
-    logs = _sources(Form.LOG) if is_local else _sources(Form.LOG, Form.DISK_LOG)
-    found = next((name for name in logs if (old / name).exists()), None)
-    if is_local is not becomes_local and found:
+    logs = _sources(Form.LOG, Form.DISK_LOG) if old.is_shared else _sources(Form.LOG)
+    source = next((name for name in logs if (old / name).exists()), None)
+    if old.is_shared is not new.is_shared and source:
         raise SettingsError(
-            f"The log of the source {found} of {old.name} has another form on an object store than on a local disk",
+            f"The log of the source {source} of {old.name} has another form on an object store than on a local disk",
             step=_STEP,
             target=str(new),
-            hint=f"Copy this state to another {'local folder' if is_local else 'place on an object store'}",
+            hint=f"Copy this state to another {'place on an object store' if old.is_shared else 'local folder'}",
         )
 
 
@@ -112,53 +109,28 @@ def _folders(old: StateFolder, new: StateFolder) -> list[str]:
     """Return the folders to copy file by file; a folder that no source declares is one of them, so nothing is left."""
     forms = _forms()
     own_forms = {*_OWN_FORM, *_sources(Form.LIST)}
-    if isinstance(old, Path) is not isinstance(new, Path):
+    if old.is_shared is not new.is_shared:
         own_forms.update(_sources(Form.LOG, Form.DISK_LOG))
-    top = sorted({name.partition("/")[0] for name in _names(old) if "/" in name} - own_forms)
+    top = sorted({name.partition("/")[0] for name in old.names() if "/" in name} - own_forms)
     return [*top, *(folder for folder, form in forms.items() if "/" in folder and form is Form.FILES)]
 
 
 def copy_files(old: StateFolder, new: StateFolder) -> int:
     """Copy the files of a folder, with those below it; return how many."""
     count = 0
-    for name in _names(old):
-        content = _read(old, name)
-        if content is None:
-            continue  # removed meanwhile
-        _write(new, name, content)
-        count += 1
+    for name in old.names():
+        if file := old.get(name):  # else it was removed meanwhile
+            new.put(name, file.content)
+            count += 1
     return count
 
 
 def _copy_status(old: StateFolder, new: StateFolder) -> None:
     """Copy the status and a pause; dead letters in the old state are in the new one."""
-    if _read(old, PAUSE_FILE) is not None:
-        _write(new, PAUSE_FILE, b"")
-    content = _read(old, STATUS_FILE)
-    if content is not None:
-        status = msgspec.json.decode(content)
+    if old.get(PAUSE_FILE):
+        new.put(PAUSE_FILE, b"")
+    if file := old.get(STATUS_FILE):
+        status = msgspec.json.decode(file.content)
         places = {str(old.absolute() / _DLQ): str(new.absolute() / _DLQ)}
-        status["dlq"] = [places.get(one, one) for one in status.get("dlq", [])]
-        _write(new, STATUS_FILE, msgspec.json.format(msgspec.json.encode(status)))
-
-
-def _names(folder: StateFolder) -> Iterator[str]:
-    if isinstance(folder, StoreFolder):
-        yield from (name for name in folder.names() if name and not name.endswith("/"))
-    else:
-        yield from sorted(str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file())
-
-
-def _read(folder: StateFolder, name: str) -> bytes | None:
-    if isinstance(folder, StoreFolder):
-        found = folder.get(name)
-        return found.content if found else None
-    return (folder / name).read_bytes() if (folder / name).is_file() else None
-
-
-def _write(folder: StateFolder, name: str, content: bytes) -> None:
-    if isinstance(folder, StoreFolder):
-        folder.put(name, content)
-        return
-    durable.make_folder((folder / name).parent)
-    durable.replace_bytes(folder / name, content)
+        status["dlq"] = [places.get(folder, folder) for folder in status.get("dlq", [])]
+        new.put(STATUS_FILE, msgspec.json.format(msgspec.json.encode(status)))

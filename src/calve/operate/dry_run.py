@@ -35,6 +35,7 @@ from calve.route.route import Router
 from calve.serde.decoder import Decoder as SchemaDecoder
 from calve.settings import PipelineSettings
 from calve.sinks.job import SinkJob
+from calve.state.local_folder import LocalFolder
 from calve.table.ddl import add_columns, create_table, set_identifier_fields, widen_column
 from calve.task.job import Job
 
@@ -214,7 +215,7 @@ class _Rehearsed:
 
     def __init__(self, settings: PipelineSettings, catalogs: _Rehearsals) -> None:
         self._catalogs = catalogs
-        self._wiring = Wiring(settings, Path("calve-state") / settings.name, catalogs.get)
+        self._wiring = Wiring(settings, LocalFolder(Path("calve-state")) / settings.name, catalogs.get)
         self._labels = sink_labels(settings)
         self._moment = int(time.time() * 10)
         self._events: list[EventFate] = []
@@ -316,7 +317,7 @@ class _Rehearsed:
             misfits = [misfit for misfit in found if misfit]
             if not misfits:
                 return
-            self._wiring.fit(misfits)
+            self._wiring.tables.fit(misfits)
             parts = {misfit.target: parts[misfit.target] for misfit in misfits}
         names = ", ".join(sorted(name for _, name in parts))
         message = f"The events still do not fit after {_PASSES} passes: {names}"

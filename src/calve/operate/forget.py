@@ -8,11 +8,11 @@ from types import TracebackType
 from msgspec.structs import replace
 
 from calve.ledger.ledger import Ledger
-from calve.object_store import StateFolder
 from calve.observe.status_file import REPLAY_FOLDER
 from calve.pipeline.wiring import replay_name
 from calve.record.staged import StagedBatch
 from calve.record.written import Entries
+from calve.state.folder import StateFolder
 
 __all__ = ["StagedFiles"]
 

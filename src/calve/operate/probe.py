@@ -21,6 +21,7 @@ from calve.pipeline.spark_needs import needs_s3
 from calve.serde import decoder
 from calve.settings import PipelineSettings
 from calve.sinks.sink import CatalogOf
+from calve.state.local_folder import LocalFolder
 
 __all__ = ["check"]
 
@@ -98,7 +99,7 @@ def _source_probes(pipelines: Sequence[PipelineSettings], needs_spark: bool, cat
 
 def _probe_source(settings: PipelineSettings, catalog_of: CatalogOf) -> None:
     with tempfile.TemporaryDirectory(prefix="calve-connect-") as folder:
-        probe_source(settings, Path(folder), catalog_of)
+        probe_source(settings, LocalFolder(Path(folder)), catalog_of)
 
 
 def _check_schemas(settings: PipelineSettings) -> None:

@@ -21,7 +21,6 @@ from calve.commit.evidence import Evidence, evidence
 from calve.engine import session
 from calve.errors import PositionLostError, SettingsError
 from calve.ledger.ledger import Committed, Ledger, under_construction
-from calve.object_store import StateFolder
 from calve.pipeline.batch import run_batch
 from calve.pipeline.plugins import declared, open_source
 from calve.pipeline.run import Catalogs, RunOptions, state_folder
@@ -31,6 +30,7 @@ from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.opensearch.settings import OpenSearchSettings
 from calve.sources.settings import Form
 from calve.sources.source import Beginning, BeginsAnywhere, Planned, Position, Rereads, Source
+from calve.state.folder import StateFolder
 
 __all__ = ["Decision", "decide", "rebuild"]
 

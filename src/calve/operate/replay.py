@@ -16,7 +16,6 @@ from calve.dead_letters.replay.source import RejectsSource
 from calve.engine import session
 from calve.event.columns import PART, VERSION
 from calve.ledger.ledger import Ledger
-from calve.object_store import StateFolder
 from calve.observe.status_file import REPLAY_FOLDER as FOLDER
 from calve.observe.totals import Totals
 from calve.observe.watch import Watch
@@ -27,6 +26,7 @@ from calve.pipeline.spark_needs import needs_s3
 from calve.pipeline.task_modules import task_modules
 from calve.pipeline.wiring import Wiring, dead_letter_locations, replay_name, sink_labels, sink_paths
 from calve.settings import PipelineSettings
+from calve.state.folder import StateFolder
 
 __all__ = ["Chosen", "Replayed", "replay"]
 
@@ -131,13 +131,13 @@ class _Replay:
     def run(self, spark: Any, catalogs: Catalogs, watch: Watch) -> Replayed:
         wiring = Wiring(self.settings, self._folder, catalogs.get, self._source)
         if self.has_table:  # load it again
-            wiring.open_dead_letters()
-            wiring.note_dead_letters()
-            self._source.know(wiring.opened_letter_tables)
+            wiring.letters.open()
+            wiring.letters.note()
+            self._source.know(wiring.letters.readable)
             if not self.waits():
                 return Replayed(self.settings.name)
         Driver(spark, wiring, self._folder / FOLDER, self._mode, watch).run()
-        self._source.know(wiring.opened_letter_tables)
+        self._source.know(wiring.letters.readable)
         after = next(report for report in watch.reports() if report.pipeline == self._name)
         if not watch.stop.is_set():
             self._source.finish()

@@ -10,9 +10,9 @@ from urllib.parse import quote
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from calve.durable import replace_bytes, sync
 from calve.errors import SettingsError
 from calve.operate.quick import pipeline_name
+from calve.state.durable import replace, sync
 
 __all__ = ["WrittenBatches", "as_table"]
 
@@ -54,11 +54,11 @@ class WrittenBatches:
             self.folder.mkdir(parents=True, exist_ok=True)
             sink = pa.BufferOutputStream()
             pq.write_table(rows, sink)
-            replace_bytes(file, sink.getvalue().to_pybytes())
+            replace(file, sink.getvalue().to_pybytes())
 
     def committed(self, batch_id: str) -> None:
         """Mark a batch as committed, and remove its file; may be repeated."""
-        replace_bytes(self._mark(batch_id), b"")
+        replace(self._mark(batch_id), b"")
         self._file(batch_id).unlink(missing_ok=True)
         sync(self.folder)
 

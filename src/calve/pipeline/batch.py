@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from calve.engine.engine import Engine
 from calve.errors import CalveError, UnprocessableError, WorkerLostError
@@ -16,7 +16,8 @@ from calve.observe.humanize import size
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.quarantine import Quarantine
 from calve.pipeline.spark_job import count_rows, divide, run_job, run_survey
-from calve.record.receipt import Misfit, Receipt, merge_misfits
+from calve.pipeline.wiring import Wiring
+from calve.record.receipt import Receipt, merge_misfits
 from calve.record.staged import StagedBatch
 from calve.record.target import TableRef
 from calve.record.written import Rejects
@@ -66,23 +67,18 @@ class Writer:
     """Writes batches.
 
     Attributes:
-        job: Creates the job of a pass from the batch, its time, the pass, and the tables by task (None: all).
-        fit: Creates or evolves tables for the misfits of tasks.
-        lacking: Returns the tables that must be there for all rows of a load, as misfits.
-        in_order: Whether the changes of a row must stay in order: then tasks hand changes on by key.
-        one_task: Whether one task gets the whole batch, because it must change documents in order.
+        spark: Runs the tasks.
+        wiring: The pipeline's parts.
+        state_id: The identity of the pipeline's ledger.
         reports: Reports events that make a batch fail.
         distribution: Decides whether tasks hand small parts on.
         crashes: How often each batch ended Spark's workers; the first time may be a lack of memory.
     """
 
     spark: Engine
-    job: Callable[[int, int, int, Only], Job]
-    fit: Callable[[list[Misfit]], None]
-    lacking: Callable[[Planned], list[Misfit]]
+    wiring: Wiring
+    state_id: str
     reports: BugReports
-    in_order: bool = False
-    one_task: bool = False
     distribution: Distribution = dataclasses.field(default_factory=Distribution)
     crashes: Counter[int] = dataclasses.field(default_factory=Counter)
 
@@ -107,20 +103,20 @@ class Writer:
         reach("quarantine.after-write")
         self.reports.found(
             batch,
-            unprocessable(one for receipt in receipts for one in receipt.rejects),
+            unprocessable(rejects for receipt in receipts for rejects in receipt.rejects),
             [error for _, error in quarantine.found],
         )
         return receipts
 
     def count(self, batch: int, planned: Planned) -> list[int]:
         """Count the events of each split of a batch."""
-        job = self.job(batch, planned.time_tenths, 0, None)
+        job = self._job(batch, planned.time_tenths)
         self.spark.describe(job.pipeline, f"batch {batch}, count of its events")
         return count_rows(self.spark, job.reader, planned.splits)
 
     def tables(self, planned: Planned) -> set[TableRef]:
         """Return the tables of the first events of a batch that is not begun; none where that fails."""
-        job = self.job(0, 0, 0, None)
+        job = self._job(0, 0)
         self.spark.describe(job.pipeline, "tables of the first events")
         try:
             return run_survey(self.spark, job, planned.splits)
@@ -140,10 +136,10 @@ class Writer:
         groups, numbers = self._divide(planned, splits_read)
         only: Only = None if again is None else dict.fromkeys(range(len(groups)), again.targets)
         is_load = again is None and bool(planned.splits) and all(split.body.get(LOADED) for split in planned.splits)
-        if is_load and (lacking := self.lacking(planned)):
-            self.fit(lacking)
+        if is_load and (lacking := self.wiring.lacking(planned)):
+            self.wiring.tables.fit(lacking)
         for number in range(_PASSES):
-            job = self.job(batch, planned.time_tenths, number, only)
+            job = self._job(batch, planned.time_tenths, number, only)
             job = dataclasses.replace(job, split_numbers=numbers, splits=len(planned.splits), isolation=isolation)
             if any(split.body.get(APART) for split in planned.splits):
                 job = dataclasses.replace(job, sinks=tuple(sink.apart(job.pipeline) for sink in job.sinks))
@@ -151,20 +147,24 @@ class Writer:
                 job = again.changed(job)
             else:
                 job = self.distribution.choose(job, len(groups if only is None else only))
-            if self.in_order and len(groups) > 1 and not (is_load and job.keeps_keys):
+            if self.wiring.in_order and len(groups) > 1 and not (is_load and job.keeps_keys):
                 job = dataclasses.replace(job, gatherers=len(groups))
             self.spark.describe(job.pipeline, f"batch {batch}, {size(sum(map(_bytes, groups)))}")
-            found = run_job(self.spark, job, groups)
+            written = run_job(self.spark, job, groups)
             if again is None:
-                self.distribution.learn(job, found)
-            misfits = merge_misfits(found)
+                self.distribution.learn(job, written)
+            misfits = merge_misfits(written)
             if not misfits:
-                return receipts + found
-            self.fit(misfits)
-            if self.in_order:
+                return receipts + written
+            self.wiring.tables.fit(misfits)
+            if self.wiring.in_order:
                 continue
-            receipts += found
-            only = {one.task: frozenset(misfit.target for misfit in one.misfits) for one in found if one.misfits}
+            receipts += written
+            only = {
+                receipt.task: frozenset(misfit.target for misfit in receipt.misfits)
+                for receipt in written
+                if receipt.misfits
+            }
         sink, table = misfits[0].target
         raise UnprocessableError(
             f"The events of batch {batch} still do not fit the table {table} after {_PASSES} passes",
@@ -174,13 +174,16 @@ class Writer:
             hint="If another writer permanently changes this table, stop it, or set schema_evolution: false",
         )
 
+    def _job(self, batch: int, time_tenths: int, number: int = 0, only: Only = None) -> Job:
+        return self.wiring.job(self.state_id, batch, time_tenths, number, only)
+
     def _divide(self, planned: Planned, numbers: list[int]) -> tuple[list[list[Split]], list[list[int]]]:
         """Divide the splits with these numbers over tasks; return splits and numbers by task."""
         if not numbers:
             return [[]], [[]]
         splits = [planned.splits[number] for number in numbers]
-        tasks = 1 if self.one_task else self.spark.tasks.parallelism
-        groups = divide(splits, tasks, self.in_order and not self.one_task)
+        tasks = 1 if self.wiring.one_task else self.spark.tasks.parallelism
+        groups = divide(splits, tasks, self.wiring.in_order and not self.wiring.one_task)
         number_of = {id(split): number for split, number in zip(splits, numbers, strict=True)}
         return groups, [[number_of[id(split)] for split in group] for group in groups]
 
@@ -215,6 +218,6 @@ def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer
 def unprocessable(rejects: Iterable[Rejects]) -> Counter[str]:
     """Count the events that were left out, by table."""
     counts = Counter[str]()
-    for one in rejects:
-        counts.update({table: codes.get(Code.UNPROCESSABLE, 0) for table, codes in one.counts.items()})
+    for file in rejects:
+        counts.update({table: codes.get(Code.UNPROCESSABLE, 0) for table, codes in file.counts.items()})
     return +counts

@@ -38,11 +38,11 @@ class BatchSize:
         self._most = size_bytes * _GROWTH if may_grow else size_bytes
         self._is_small = False
 
-    def begin(self, known: int, absent: int) -> None:
+    def begin(self, existing: int, absent: int) -> None:
         """Set the size of a first batch by how many tables of its events exist."""
-        self._is_small = absent >= max(known, 1)
-        if not self._is_small and known:
-            self._enlarge(self.size_bytes / known / _SHRINKS)
+        self._is_small = absent >= max(existing, 1)
+        if not self._is_small and existing:
+            self._enlarge(self.size_bytes / existing / _SHRINKS)
 
     def next_bytes(self, is_behind: bool) -> int:
         """Return the size of the next batch, which may be one of a backlog."""

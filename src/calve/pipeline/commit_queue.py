@@ -103,8 +103,8 @@ class CommitQueue:
             self._batches.append(batch)
             self._waits = None
             for entry in entries:
-                known = self._tables.setdefault(entry.ref, _Table(len(self._tables) < _TABLES_AT_ONCE))
-                known.entries.setdefault(batch, []).append(entry)
+                table = self._tables.setdefault(entry.ref, _Table(len(self._tables) < _TABLES_AT_ONCE))
+                table.entries.setdefault(batch, []).append(entry)
 
     def has_room(self) -> bool:
         """Return whether another batch may be staged; tables that wait for the operator do not count."""
@@ -131,8 +131,8 @@ class CommitQueue:
         with self._lock:
             if self._running or not self._batches:
                 return False
-            left = [table for _, table in self._left()]
-            return self._moved < since or (bool(left) and all(table.is_held for table in left))
+            waiting = [table for _, table in self._left()]
+            return self._moved < since or (bool(waiting) and all(table.is_held for table in waiting))
 
     def errors(self) -> list[CalveError]:
         """Return the errors that keep tables from being committed."""
@@ -154,12 +154,12 @@ class CommitQueue:
             elif not is_any_early:
                 return None
             ready = [(name, table) for name, table in self._left() if not table.is_taken and table.retry.at <= now]
-            taken = {name: table for name, table in ready if is_all or table.is_urgent or table.retry.failures}
-            for table in taken.values():
+            due = {name: table for name, table in ready if is_all or table.is_urgent or table.retry.failures}
+            for table in due.values():
                 table.is_taken = True
-            self._running += len(taken)
-            self._began, self._taken = (now, len(taken)) if is_all else (self._began, self._taken)
-            return list(taken) if taken or is_all else None
+            self._running += len(due)
+            self._began, self._taken = (now, len(due)) if is_all else (self._began, self._taken)
+            return list(due) if due or is_all else None
 
     def load(self, name: BranchRef) -> dict[int, Entries]:
         """Return the entries that wait for a table, by batch."""
@@ -189,7 +189,7 @@ class CommitQueue:
         """Replace the entries that wait for a table."""
         with self._lock:
             table = self._returned(name, now)
-            table.entries = {batch: found for batch, found in {**table.entries, **batches}.items() if found}
+            table.entries = {batch: entries for batch, entries in {**table.entries, **batches}.items() if entries}
             table.is_urgent, self._moved = True, now
 
     def finished(self) -> list[int]:
@@ -215,10 +215,10 @@ class CommitQueue:
     def _waiting(self) -> _Waiting:
         """Return what waits; counted once after each change, because it is asked for fifty times a second."""
         if self._waits is None:
-            left = [table for _, table in self._left()]
-            free = [each for table in left if not table.is_held for each in table.entries.items()]
-            size = sum(one.bytes for _, entries in free for one in entries)
-            is_any_early = any(table.is_urgent or table.retry.failures for table in left)
+            waiting = [table for _, table in self._left()]
+            free = [batch_entries for table in waiting if not table.is_held for batch_entries in table.entries.items()]
+            size = sum(entry.bytes for _, entries in free for entry in entries)
+            is_any_early = any(table.is_urgent or table.retry.failures for table in waiting)
             self._waits = _Waiting(len({batch for batch, _ in free}), size, is_any_early)
         return self._waits
 

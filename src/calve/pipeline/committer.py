@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
-from calve.errors import CalveError, InvariantError
-from calve.pipeline.commit_queue import CommitQueue
-from calve.record.target import BranchRef
+from calve.errors import CalveError, CommitError, InvariantError
+from calve.ledger.ledger import Ledger
+from calve.pipeline.table_commits import TableCommits
 
 __all__ = ["Committer"]
 
@@ -22,10 +22,9 @@ class Committer:
     """Commits on its own thread.
 
     Args:
-        name: The pipeline's name.
-        queue: The waiting tables.
-        commit: Commits a table that was taken from the queue.
-        acknowledge: Acknowledges the batches whose tables are all committed.
+        commits: Commits the tables, and acknowledges the batches whose tables are all committed.
+        ledger: The pipeline's ledger.
+        give_up_seconds: How long `commit_all` retries while no table can be committed.
         now: Monotonic seconds.
         sleep: Waits for a number of seconds.
 
@@ -36,28 +35,27 @@ class Committer:
 
     def __init__(
         self,
-        name: str,
-        queue: CommitQueue,
-        commit: Callable[[BranchRef], None],
-        acknowledge: Callable[[], None],
+        commits: TableCommits,
+        ledger: Ledger,
+        give_up_seconds: float,
         now: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.failed: CalveError | None = None
         self.took_seconds = 0.0
-        self._queue = queue
-        self._commit = commit
-        self._acknowledge = acknowledge
+        self._commits = commits
+        self._queue = commits.queue
+        self._ledger = ledger
+        self._give_up_seconds = give_up_seconds
         self._now = now
         self._sleep = sleep
-        self._name = f"commit-{name}"
+        self._name = f"commit-{ledger.pipeline}"
         self._ended = threading.Event()
         self._pool = ThreadPoolExecutor(_POOL, thread_name_prefix=self._name)
-        self._thread: threading.Thread | None = None
+        self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
 
-    def start(self, prepare: Callable[[], None]) -> None:
-        """Start to commit, after a preparation."""
-        self._thread = threading.Thread(target=self._run, args=(prepare,), name=self._name, daemon=True)
+    def start(self) -> None:
+        """Start to commit."""
         self._thread.start()
 
     def cycle(self) -> None:
@@ -66,34 +64,58 @@ class Committer:
         if tables is None:
             return
         began = self._now()
-        for commit in [self._pool.submit(self._commit, table) for table in tables]:
+        for commit in [self._pool.submit(self._commits.commit, table) for table in tables]:
             commit.result()
         self.took_seconds = self._now() - began if tables else self.took_seconds
-        self._acknowledge()
+        self._commits.acknowledge()
 
-    def drain(self, limit_seconds: float) -> bool:
-        """Commit everything that is staged now; return whether everything is committed.
+    def check(self) -> None:
+        """Check that the pipeline may go on.
 
-        Args:
-            limit_seconds: How long to retry while no table can be committed; not at all if all of them are held.
+        Raises:
+            OvertakenError: Another driver has the ledger.
+            CalveError: The error that ended the thread.
         """
+        self._ledger.check()
+        if self.failed is not None:
+            raise self.failed
+
+    def commit_all(self) -> None:
+        """Commit everything that is staged now.
+
+        Raises:
+            CalveError: Not everything is committed; what is left stays staged.
+        """
+        if self._drain():
+            return
+        self.check()
+        if troubles := self._commits.troubles():
+            raise troubles[0]
+        raise CommitError(
+            "Staged batches could not be committed in time",
+            step="commit",
+            hint="They are kept; the next run commits them",
+        )
+
+    def _drain(self) -> bool:
+        """Make everything due until it is committed, or only held tables are left; return whether it is committed."""
         self._queue.drain(self._now())
         while not self._queue.is_empty():
             self._sleep(_TICK_SECONDS)
-            if self.failed or self._queue.is_stuck(self._now() - limit_seconds):
+            if self.failed or self._queue.is_stuck(self._now() - self._give_up_seconds):
                 return False
         return self.failed is None
 
     def stop(self) -> None:
         """End the thread; a running commit is finished."""
         self._ended.set()
-        if self._thread:
+        if self._thread.ident is not None:
             self._thread.join()
         self._pool.shutdown()
 
-    def _run(self, prepare: Callable[[], None]) -> None:
+    def _run(self) -> None:
         try:
-            prepare()
+            self._commits.prepare()
             while not self._ended.wait(_TICK_SECONDS):
                 if not self._queue.is_empty():
                     self.cycle()

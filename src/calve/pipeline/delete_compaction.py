@@ -122,12 +122,12 @@ class DeleteCompaction:
         self._known.lock.notify()
 
     def _due_tables(self) -> list[_Table]:
-        return [one for one in self._known.tables.values() if one.due]
+        return [table for table in self._known.tables.values() if table.due]
 
     def finish(self, stop: threading.Event) -> None:
         """Wait until every due conversion is done or has failed, or a stop is requested."""
         with self._known.lock:
-            while not stop.is_set() and any(not one.failures for one in self._due_tables()):
+            while not stop.is_set() and any(not table.failures for table in self._due_tables()):
                 self._known.lock.wait(_TICK_SECONDS)
 
     def stop(self) -> None:
@@ -148,10 +148,10 @@ class DeleteCompaction:
 
     def _next(self) -> _Table | None:
         with self._known.lock:
-            ready = [one for one in self._due_tables() if one.begin_at <= time.monotonic()]
+            ready = [table for table in self._due_tables() if table.begin_at <= time.monotonic()]
             if not ready:
                 self._known.lock.wait(_TICK_SECONDS)
-            return min(ready, key=lambda one: one.begin_at, default=None)
+            return min(ready, key=lambda table: table.begin_at, default=None)
 
     def _convert(self, table: _Table) -> None:
         if not ONE_AT_A_TIME.acquire(timeout=_TICK_SECONDS):
@@ -161,7 +161,7 @@ class DeleteCompaction:
             self._status.converting(name)
             bench = Workbench(self._spark, table.catalog, table.target, gentle=True)
             done = convert(bench)
-            left = bench.count()
+            remaining = bench.count()
         except CalveError as error:
             self._failed(table, error)
         except Exception as error:
@@ -174,8 +174,8 @@ class DeleteCompaction:
             if not done.rewritten.files:
                 what = f"{many(done.positions, 'row')} deleted by position instead"
             self._log.info(f"converted the equality deletes of {name}: {what}, {seconds:.1f} s", table=name)
-            self._status.converted(name, left.equality_deletes)
-            files = left.equality_delete_files + left.position_delete_files
+            self._status.converted(name, remaining.equality_deletes)
+            files = remaining.equality_delete_files + remaining.position_delete_files
             # It pauses as long as it worked, so that a busy table leaves Spark to the batches.
             self._settle(table, due=False, failures=0, files=files, begin_at=time.monotonic() + seconds)
         finally:

@@ -1,76 +1,27 @@
-"""One pipeline: recover, plan, run, drain. The only code that knows the order."""
+"""One pipeline: owns its state, and has its status while it runs."""
 
 from __future__ import annotations
 
 import contextlib
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
 
-from calve.acknowledge.progress import counts
-from calve.commit.fence import Outcome
-from calve.commit.mark import CommitTarget, Mark
-from calve.compiled import events as core
-from calve.dead_letters.publish import publish
 from calve.engine.engine import Engine
-from calve.errors import CalveError, CommitError, Verdict
+from calve.errors import CalveError
 from calve.ledger.ledger import Ledger, Waiting
-from calve.network.backoff import Backoff
-from calve.object_store import StateFolder
-from calve.observe.bug_report import BugReports
-from calve.observe.humanize import many
 from calve.observe.log import Log
-from calve.observe.pause import Pause
+from calve.observe.status import PipelineStatus
 from calve.observe.watch import Watch
-from calve.pipeline.batch import Writer, run_batch
-from calve.pipeline.batch_size import BatchSize
-from calve.pipeline.commit_queue import CommitQueue
-from calve.pipeline.committer import Committer
-from calve.pipeline.complete import check_complete, stopped_tables
-from calve.pipeline.delete_compaction import DeleteCompaction
-from calve.pipeline.distribution import Distribution
-from calve.pipeline.due import Due
-from calve.pipeline.reloading import Reloading
-from calve.pipeline.rewrite import Rewriter
-from calve.pipeline.table_commits import Hooks, TableCommits
-from calve.pipeline.table_maintenance import TableMaintenance
+from calve.pipeline.loop import Loop, RunMode
 from calve.pipeline.wiring import Wiring
-from calve.record.staged import StagedBatch
-from calve.record.target import beside
-from calve.record.written import Rejects
-from calve.sources.source import HasCondition, Listens, Planned
-from calve.stop_point import reach
+from calve.state.folder import StateFolder
 
 __all__ = ["Driver", "RunMode"]
-
-T = TypeVar("T")
-_POLL_SECONDS = 0.1
-_DRAIN_SECONDS = 60.0
-"""How long the end of a run continues to write accepted events; the rest waits in the source's log."""
-
-
-@dataclass(frozen=True)
-class RunMode:
-    """How a run ends.
-
-    Attributes:
-        once: Read and commit all current events, and end; else run until a stop is requested.
-        give_up_seconds: How long a run with `once`, or after the request to stop, retries failures.
-        standby: Wait while another driver has the state.
-        allow_empty: With `once`, a source that finds no file at all is no failure.
-    """
-
-    once: bool = False
-    give_up_seconds: float = 120.0
-    standby: bool = False
-    allow_empty: bool = False
 
 
 class Driver:
     """A pipeline that owns its state folder from `run` on.
 
     Args:
+        spark: Runs its tasks.
         wiring: The pipeline's parts: source, sinks and their tables, intervals.
         folder: `<state>/<pipeline>`.
         mode: Whether it ends by itself, and how long it then retries.
@@ -78,19 +29,12 @@ class Driver:
     """
 
     def __init__(self, spark: Engine, wiring: Wiring, folder: StateFolder, mode: RunMode, watch: Watch) -> None:
+        self._spark = spark
         self._wiring = wiring
         self._folder = folder
-        self._once, self._allow_empty = mode.once, mode.allow_empty
-        self._standby = mode.standby
-        self._give_up_seconds = mode.give_up_seconds
+        self._mode = mode
         self._watch = watch
-        self._stop = watch.stop
         self._log = Log(wiring.name)
-        self._spark = spark
-        self._due = Due(wiring.flush_seconds)
-        self._size = BatchSize(wiring.max_batch_bytes, wiring.may_grow)
-        self._backlog_end, self._is_surveyed = 0, False
-        self._pause, self._paused = Pause(str(folder)), False
 
     def run(self) -> None:
         """Run until nothing is left (`once`) or a stop is requested; then commit everything that was read.
@@ -98,284 +42,27 @@ class Driver:
         Raises:
             CalveError: The pipeline cannot continue. Staged batches stay, and the next run commits them.
         """
-        waiting = Waiting(self._stop, self._standby, self._log)
+        waiting = Waiting(self._watch.stop, self._mode.standby, self._log)
         with contextlib.closing(Ledger.open(self._folder / "ledger", self._wiring.name, waiting)) as ledger:
-            if self._standby:
+            if self._mode.standby:
                 self._log.info("has the state now, and continues")
-            dlq = self._wiring.dead_letters
-            self._status = self._watch.pipeline(self._wiring.name, str(self._folder), ledger.committed.totals, dlq)
-            self._status.keeps_dead_letters_in(self._wiring.letter_tables)
-            self._status.feeds(self._wiring.feeds)
-            self._status.shows_spark_at(self._spark.pages)
+            status = self._status(ledger)
             try:
                 with ledger.takeover_explains():
-                    self._run_with(ledger)
+                    Loop(self._spark, self._wiring, self._mode, self._watch.stop, ledger, status).run()
             except BaseException as error:
                 if isinstance(error, CalveError):
-                    self._status.trouble(error)
-                self._status.set_state("failed")
+                    status.trouble(error)
+                status.set_state("failed")
                 if not ledger.is_owned:
                     self._watch.leave(self._wiring.name)  # the status file is the other driver's
                 raise
-            self._status.set_state("stopped")
+            status.set_state("stopped")
 
-    def _run_with(self, ledger: Ledger) -> None:
-        self._ledger = ledger
-        self._delete_compaction = DeleteCompaction(self._spark, self._status)
-        self._maintenance = TableMaintenance(self._spark, self._status)
-        wiring, reports = self._wiring, BugReports(self._folder, self._log)
-        self._writer = Writer(
-            self._spark,
-            lambda *pass_: wiring.job(ledger.state_id, *pass_),
-            wiring.fit,
-            wiring.lacking,
-            reports,
-            wiring.in_order,
-            wiring.one_task,
-            Distribution(wiring.always_gathers),
-        )
-        self._reloading = Reloading(wiring, self._mark, self._commit_all, self._log)
-        rewriter = Rewriter(ledger, self._writer, wiring.sinks_of, self._publish, reports)
-        hooks = Hooks(self._committed, self._acknowledge, rewriter.rewrite, wiring.io_properties)
-        self._queue = CommitQueue(wiring.commits, time.monotonic())
-        self._commits = TableCommits(ledger, wiring.catalogs, self._queue, self._status, hooks)
-        self._committer = Committer(wiring.name, self._queue, self._commits.commit, self._commits.acknowledge)
-        try:
-            self._trying("start", lambda: wiring.open(ledger.committed.totals.tables), leave=True)
-            self._trying("start", wiring.note_dead_letters, leave=True)
-            left = self._recover()
-            self._trying("start", self._start_source, leave=True)
-            self._committer.start(self._commits.prepare)
-            self._batches(left)
-            self._drain()
-            if self._once:
-                self._delete_compaction.finish(self._stop)
-                self._maintenance.finish(self._stop)
-                if not self._stop.is_set():
-                    check_complete(self._wiring.source, self._allow_empty)
-        finally:
-            self._wiring.source.stop()
-            self._committer.stop()
-            self._delete_compaction.stop()
-            self._maintenance.stop()
-
-    def _start_source(self) -> None:
-        pending = [one.planned for one in self._ledger.pending()]
-        source = self._wiring.source
-        self._ledger.continue_with(self._wiring.source_kind)
-        source.start(self._ledger.position, self._once, pending)
-        if isinstance(source, Listens) and source.url:
-            self._log.info(f"listens on {source.url}")
-
-    def _recover(self) -> list[tuple[int, Planned]]:
-        """Take over the batches of an earlier run: staged ones go to the committer, begun ones are written first."""
-        pending = self._ledger.pending()
-        for one in pending:
-            if one.staged is not None:
-                self._staged(one.staged)
-        return [(one.batch, one.planned) for one in pending if one.staged is None]
-
-    def _batches(self, begun: list[tuple[int, Planned]]) -> None:
-        for batch, planned in begun:
-            self._log.info(f"continues batch {batch}, which an earlier run began")
-            self._write(batch, planned)
-        self._status.set_state("waiting")
-        while not self._stop.is_set():
-            planned_next = self._next()
-            if planned_next is None:
-                return
-            self._status.set_state("running")
-            self._write(self._ledger.last_batch + 1, planned_next)
-            if self._backlog_end == self._ledger.last_batch:
-                self._queue.commit_soon()
-            self._status.set_state("waiting")
-
-    def _next(self) -> Planned | None:
-        """Wait until a batch is due, and plan it; None at the end of this run."""
-        while not self._stop.is_set():
-            self._check()
-            self._status.beat()
-            has_room = self._queue.has_room()
-            self._due.behind |= not has_room
-            planned = self._look() if has_room else None
-            if planned is not None:
-                return planned
-            if self._once and has_room:
-                return None
-            if self._once:
-                self._commit_all()
-            self._stop.wait(_POLL_SECONDS)
-        return None
-
-    def _look(self) -> Planned | None:
-        try:
-            return self._trying("read", self._plan, leave=True)
-        except CalveError as error:
-            if self._stop.is_set() and error.verdict is Verdict.AGAIN:
-                return None  # unread events wait for the next run
-            raise
-
-    def _plan(self) -> Planned | None:
-        self._reloading.step()
-        planned = self._plan_next()
-        while planned is None and self._reloading.step():
-            planned = self._plan_next()
-        return planned
-
-    def _plan_next(self) -> Planned | None:
-        source, position = self._wiring.source, self._ledger.position
-        backlog = source.backlog(position)
-        self._status.lag(backlog.rows, backlog.size_bytes, backlog.refusing, backlog.refused)
-        if isinstance(source, HasCondition):
-            self._status.source(source.condition, stopped_tables(source))
-        if self._is_paused():
-            return None
-        self._wiring.room.check(self._status.dead_letter_room)
-        least = self._committer.took_seconds if self._wiring.in_order else 0.0  # each batch is a snapshot of its own
-        is_due = self._due.look(backlog, self._wiring.max_batch_bytes, least)
-        self._queue.is_behind = self._due.behind
-        if not is_due and not (self._once and backlog):
-            return None
-        if not self._is_surveyed:
-            self._is_surveyed = True
-            self._size.begin(*self._wiring.survey(position, self._writer.tables))
-        most = self._size.next_bytes(self._due.behind)
-        planned = source.plan(position, most)
-        if planned is not None and self._due.took(planned, backlog, most):
-            self._backlog_end = self._ledger.last_batch + 1
-        return planned
-
-    def _mark(self) -> Mark:
-        ledger = self._ledger
-        return Mark(self._wiring.name, ledger.state_id, ledger.last_staged, ledger.confirm)
-
-    def _is_paused(self) -> bool:
-        """Return whether `calve pause` asks to read nothing; log each change."""
-        was, asked = self._paused, self._pause.is_requested()
-        if asked != was:
-            self._paused = asked
-            self._status.paused(asked)
-            self._log.info("paused: reads nothing until calve resume" if asked else "resumed")
-        return asked
-
-    def _write(self, batch: int, planned: Planned) -> None:
-        since, self._due.since = self._due.since or time.time(), None
-        self._trying("write", lambda: self._wiring.begin_batch(planned))
-        record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
-        self._size.learn(record)
-        self._status.files_are(self._writer.distribution.reason)
-        self._log.debug(f"batch {batch}: files are {self._writer.distribution.reason}", batch=batch)
-        self._staged(record)
-
-    def _staged(self, record: StagedBatch) -> None:
-        reach("pipeline.after-stage")
-        self._trying("reject", lambda: self._publish(record.rejects))
-        reach("pipeline.after-publish")
-        self._status.batch_written(counts(record), record.seconds)
-        self._wiring.check_times(record.tables)
-        self._log.debug(
-            f"batch {record.batch}: {record.events:,} events in {record.seconds} s, of all tasks {record.steps}",
-            batch=record.batch,
-            steps=record.steps,
-        )
-        if record.core_failures:
-            times = many(record.core_failures, "time", "times")
-            failed = f"batch {record.batch}: the compiled core failed {times}, a bug in Calve"
-            self._log.warning(f"{failed}; the exact converter did its work", hint=core.HINT)
-        self._commits.add(record)
-
-    def _publish(self, rejects: Sequence[Rejects]) -> None:
-        publish(rejects, self._wiring.io_properties())
-
-    def _acknowledge(self, batch: int) -> None:
-        planned = self._ledger.begun(batch)
-        assert planned is not None
-        self._wiring.source.acknowledge(planned)
-        if batch == self._backlog_end:
-            self._delete_compaction.loaded()
-
-    def _committed(self, catalog: str, target: CommitTarget, outcome: Outcome) -> None:
-        """Update a table after a commit: others may have changed it, and it may need maintenance."""
-        if beside(target.branch) != target.branch:
-            return  # it is dropped as soon as it is compared
-        found, limit = self._wiring.catalogs[catalog], self._wiring.equality_delete_limit(catalog, target.identifier)
-        self._delete_compaction.look(catalog, found, target, outcome, limit)
-        self._maintenance.look(catalog, found, target, outcome, self._wiring.limits(catalog, target.identifier))
-        self._wiring.refresh(catalog, target.identifier, outcome.table)
-
-    def _drain(self) -> None:
-        """Stop accepting events, write the accepted ones, and commit everything staged."""
-        self._wiring.source.stop()
-        self._status.set_state("draining")
-        deadline = time.monotonic() + _DRAIN_SECONDS
-        while self._wiring.source_accepts and not self._is_paused() and time.monotonic() < deadline:
-            planned = self._next_accepted()
-            if planned is None:
-                break
-            self._write(self._ledger.last_batch + 1, planned)
-        self._commit_all()
-
-    def _next_accepted(self) -> Planned | None:
-        source, position = self._wiring.source, self._ledger.position
-        backlog = source.backlog(position)
-        self._status.lag(backlog.rows, backlog.size_bytes, backlog.refusing, backlog.refused)
-        return source.plan(position, self._wiring.max_batch_bytes) if backlog else None
-
-    def _commit_all(self) -> None:
-        if self._committer.drain(self._give_up_seconds):
-            return
-        self._check()
-        troubles = self._commits.troubles()
-        if troubles:
-            raise troubles[0]
-        raise CommitError(
-            "Staged batches could not be committed in time",
-            step="commit",
-            hint="They are kept; the next run commits them",
-        )
-
-    def _check(self) -> None:
-        self._ledger.check()
-        if self._committer.failed is not None:
-            raise self._committer.failed
-
-    def _trying(self, step: str, action: Callable[[], T], leave: bool = False) -> T:
-        """Repeat an action until it succeeds, with backoff while a server is down.
-
-        Args:
-            step: Its name, for the log.
-            action: The action, which may be repeated safely.
-            leave: Do not retry after a stop is requested.
-
-        Raises:
-            CalveError: A retry cannot help, or the time limit of `once` or of a requested stop is over.
-        """
-        backoff = Backoff(self._stop, self._give_up_seconds, bounded=self._once)
-        logged: CalveError | None = None
-        while True:
-            try:
-                result = action()
-            except CalveError as error:
-                logged = self._log_or_raise(error, logged)
-                if (leave and self._stop.is_set()) or not backoff.wait():
-                    raise _given_up(error) from error
-                self._check()
-                continue
-            if logged:
-                self._log.info(f"{step}: continues")
-                self._status.recovered()
-            return result
-
-    def _log_or_raise(self, error: CalveError, logged: CalveError | None) -> CalveError:
-        """Log a temporary error, once while it stays the same; raise any other error."""
-        if error.verdict not in (Verdict.AGAIN, Verdict.LOOK):
-            raise error
-        if logged is None or (type(logged), logged.step) != (type(error), error.step):
-            self._log.error(error)
-        self._status.trouble(error)
-        return error
-
-
-def _given_up(error: CalveError) -> CalveError:
-    hint = "Nothing is lost: the next run continues from here"
-    return type(error)(f"Given up: {error.message}", step=error.step, target=error.target, hint=hint)
+    def _status(self, ledger: Ledger) -> PipelineStatus:
+        letters = self._wiring.letters
+        status = self._watch.pipeline(self._wiring.name, str(self._folder), ledger.committed.totals, letters.locations)
+        status.keeps_dead_letters_in(letters.tables)
+        status.feeds(self._wiring.feeds)
+        status.shows_spark_at(self._spark.pages)
+        return status

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from calve.expression import compile_condition, compile_format
-from calve.object_store import StateFolder
 from calve.pipeline.faults import faults
 from calve.processors.registry import PROCESSORS, REFUSED
 from calve.serde.sample import values_of
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
 from calve.sources.settings import SourceSettings
 from calve.sources.source import Reader, Source, SourceContext, SourceTable
+from calve.state.folder import StateFolder
+from calve.state.local_folder import LocalFolder
 
 if TYPE_CHECKING:
     from calve.engine.engine import Engine
@@ -143,12 +144,13 @@ def open_source(settings: PipelineSettings, folder: StateFolder, catalog_of: Cat
         catalog_of: Opens catalogs.
     """
     name = settings.source.name
-    own, context = local_log(settings) or folder / name, _context(settings, catalog_of)
+    log, context = local_log(settings), _context(settings, catalog_of)
+    own = folder / name if log is None else LocalFolder(log)
     source: Source = _source_module(name, "source").open(settings.source.value, own, settings.name, context)
     return source
 
 
-def probe_source(settings: PipelineSettings, folder: Path, catalog_of: CatalogOf) -> None:
+def probe_source(settings: PipelineSettings, folder: StateFolder, catalog_of: CatalogOf) -> None:
     """Check that the systems of a pipeline's source answer and can be read; the check changes nothing.
 
     Args:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from calve.durable import try_folder
 from calve.errors import CalveError, SettingsError
 from calve.ledger.ledger import last_batch_of
-from calve.object_store import StateFolder, StoreFolder
 from calve.pipeline.plugins import declared, local_log, source_kind
 from calve.settings import PipelineSettings
+from calve.state.durable import try_folder
+from calve.state.folder import StateFolder
 
 __all__ = ["check_sources", "local_folders", "problems"]
 
@@ -23,7 +23,7 @@ def check_sources(pipelines: Sequence[PipelineSettings], state: StateFolder, sta
     """
     for one in pipelines:
         problem, hint, source = "", "", declared(one)
-        if isinstance(state, StoreFolder) and source.keeps_events_here and local_log(one) is None:
+        if state.is_shared and source.keeps_events_here and local_log(one) is None:
             problem = "keeps accepted events on a local disk, and the state is on an object store"
             hint = "Run it with a state in a local folder"
             if source.replicates:
@@ -31,10 +31,10 @@ def check_sources(pipelines: Sequence[PipelineSettings], state: StateFolder, sta
                     f"Set `durable: replicated` of {one.source.name} to keep them on the store, or `log_folder` to a "
                     "folder on a durable local disk"
                 )
-        elif not isinstance(state, StoreFolder) and source.accepts and not source.keeps_events_here:
+        elif not state.is_shared and source.accepts and not source.keeps_events_here:
             problem = "is to keep accepted events on an object store (durable: replicated), and the state is local"
             hint = "Set --state to s3://bucket/prefix, gs://bucket/prefix or az://container/prefix, or durable: local"
-        elif standby and source.emits_changes and not isinstance(state, StoreFolder):
+        elif standby and source.emits_changes and not state.is_shared:
             problem = "keeps changes on the disk of its machine, so a standby cannot continue with them"
             hint = "Run it without --standby; or with --state on an object store"
         elif standby and source.keeps_events_here:

@@ -82,7 +82,7 @@ class Quarantine(Generic[T]):
 
     @property
     def _excluded(self) -> tuple[Excluded, ...]:
-        return tuple(one for one, _ in self.found)
+        return tuple(exclusion for exclusion, _ in self.found)
 
     def _search(self, part: Window, error: CalveError) -> None:
         """Divide a failing part; parts are ranges of event numbers in the batch."""
@@ -101,7 +101,7 @@ class Quarantine(Generic[T]):
 
     def _leave_out(self, part: Window, error: CalveError) -> None:
         """Leave out events of a part, sink by sink, until the rest of it works."""
-        guesses = sum(isinstance(each, WorkerLostError) for _, each in self.found)
+        guesses = sum(isinstance(failure, WorkerLostError) for _, failure in self.found)
         if isinstance(error, WorkerLostError) and not self._has_worked and guesses >= _GUESSES:
             raise error
         confirmed = self._confirmed(part, error)
@@ -114,7 +114,9 @@ class Quarantine(Generic[T]):
             again = self._fails(part)
             if again is None:
                 return
-            if any(one.window == self._positions(part) and one.sink is None for one in self._excluded):
+            if any(
+                exclusion.window == self._positions(part) and exclusion.sink is None for exclusion in self._excluded
+            ):
                 raise again
             error = again
 
@@ -123,7 +125,10 @@ class Quarantine(Generic[T]):
         if not isinstance(error, UnprocessableError) or error.sink is None:
             raise error
         window = self._positions(whole)
-        if any(one.window == window and (one.sink, one.table) == (error.sink, error.target) for one in self._excluded):
+        if any(
+            exclusion.window == window and (exclusion.sink, exclusion.table) == (error.sink, error.target)
+            for exclusion in self._excluded
+        ):
             raise error
         if self._confirmed(whole, error) is None:
             raise error
@@ -143,8 +148,8 @@ class Quarantine(Generic[T]):
         """Leave out a part's events of the failed table; all events if it is unknown, or if that did not help."""
         window = self._positions(part)
         sink, table = getattr(error, "sink", None), error.target
-        known = [(one.sink, one.table) for one in self._excluded if one.window == window]
-        if sink is None or (sink, table) in known or len(known) >= _TABLES:
+        excluded = [(exclusion.sink, exclusion.table) for exclusion in self._excluded if exclusion.window == window]
+        if sink is None or (sink, table) in excluded or len(excluded) >= _TABLES:
             sink, table = None, ""
         self.found.append((Excluded(window, sink, table, f"step {error.step}: {error.message}"), error))
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 
-from calve.commit.compare import ApartLostError, Comparison, compare, other_writers
+from calve.commit.compare import ApartLostError, compare, other_writers
 from calve.commit.fence import clear
 from calve.commit.mark import CommitTarget, Mark
+from calve.ledger.ledger import Ledger
 from calve.observe.humanize import listed, many
 from calve.observe.log import Log
-from calve.pipeline.wiring import Wiring
+from calve.pipeline.committer import Committer
+from calve.pipeline.tables import PipelineTables
 from calve.record.target import BranchRef, apart
-from calve.sinks.sink import SinkTables
-from calve.sources.source import Compares, Comparing, Reloads, SourceTable
+from calve.sources.source import Compares, Comparing, Reloads, Source, SourceTable
 from calve.stop_point import reach
 
-__all__ = ["Reloading", "own_targets"]
+__all__ = ["Reloading"]
 
 _SHOWN = 3
 
@@ -24,16 +25,18 @@ class Reloading:
     """The tables that the source of a pipeline reads again.
 
     Args:
-        wiring: The pipeline's parts.
-        mark: Returns who commits.
-        commit_all: Commits every batch that is written.
+        source: The pipeline's source.
+        tables: Its tables.
+        ledger: Its ledger.
+        committer: Commits what is written.
         log: The pipeline's.
     """
 
-    def __init__(self, wiring: Wiring, mark: Callable[[], Mark], commit_all: Callable[[], None], log: Log) -> None:
-        self._wiring = wiring
-        self._mark = mark
-        self._commit_all = commit_all
+    def __init__(self, source: Source, tables: PipelineTables, ledger: Ledger, committer: Committer, log: Log) -> None:
+        self._source = source
+        self._tables = tables
+        self._ledger = ledger
+        self._committer = committer
         self._log = log
 
     def step(self) -> bool:
@@ -42,7 +45,7 @@ class Reloading:
         Raises:
             CalveError: A target cannot be changed.
         """
-        source = self._wiring.source
+        source = self._source
         if isinstance(source, Reloads) and source.to_clear is not None:
             self._clear(source)
             return True
@@ -57,8 +60,8 @@ class Reloading:
 
     def _clear(self, source: Reloads) -> None:
         """Remove all rows of targets, after everything from before is committed."""
-        self._commit_all()
-        targets, is_complete = own_targets(self._wiring.sink_tables, source.to_clear or [], source.to_keep)
+        self._committer.commit_all()
+        targets, is_complete = self._tables.own_targets(source.to_clear or [], source.to_keep)
         names = self._empty(targets)
         self._log.warning(f"removed all rows of {many(len(names), 'table')}, which are loaded anew", tables=names)
         reach("pipeline.after-clear")
@@ -66,22 +69,22 @@ class Reloading:
 
     def _set_apart(self, comparing: Comparing) -> None:
         """Empty the branches into which tables are loaded, after everything from before is committed."""
-        self._commit_all()
+        self._committer.commit_all()
         tables = comparing.to_load or []
-        targets, is_complete = own_targets(self._wiring.sink_tables, tables, comparing.to_keep)
+        targets, is_complete = self._tables.own_targets(tables, comparing.to_keep)
         fault = "" if is_complete else "its target has rows of other tables, or depends on the rows"
         for table in tables:
             fault = fault or self._fault(table, targets)
         if not fault:
-            self._empty(target._replace(branch=apart(self._mark().pipeline, target.branch)) for target in targets)
+            self._empty(target._replace(branch=apart(self._ledger.pipeline, target.branch)) for target in targets)
         reach("pipeline.after-apart")
         comparing.load(fault)
 
     def _fault(self, table: SourceTable, targets: Iterable[BranchRef]) -> str:
         """Return why a table cannot be compared with its targets; empty: it can."""
         for target in targets:
-            how, place = self._how(table, target), CommitTarget(target.table, "", target.branch)
-            others = other_writers(self._wiring.catalogs[target.catalog], place, self._mark())
+            how, place = self._tables.comparison(table, target), CommitTarget(target.table, "", target.branch)
+            others = other_writers(self._tables.catalogs[target.catalog], place, Mark.of(self._ledger))
             rows = f"it has rows of other pipelines ({listed(others, _SHOWN)})" if others else ""
             if fault := how if isinstance(how, str) else rows:
                 return f"its target {target.table} cannot be compared with it: {fault}"
@@ -89,57 +92,36 @@ class Reloading:
 
     def _compare(self, comparing: Comparing) -> None:
         """Give targets the rows that were loaded apart, after all of these are committed."""
-        self._commit_all()
+        self._committer.commit_all()
         fault = ""
         for table in comparing.to_compare or []:
-            for target in own_targets(self._wiring.sink_tables, [table], comparing.to_keep)[0]:
+            for target in self._tables.own_targets([table], comparing.to_keep)[0]:
                 fault = fault or self._apply(table, target)
         reach("pipeline.after-compare")
         comparing.end(fault)
 
     def _apply(self, table: SourceTable, target: BranchRef) -> str:
         """Compare a table with one of its targets; return why it cannot be."""
-        how = self._how(table, target)
+        how = self._tables.comparison(table, target)
         if isinstance(how, str) or how is None:
             return how or ""
         place = CommitTarget(target.table, "", target.branch, how.write_mode)
         try:
-            found = compare(self._wiring.catalogs[target.catalog], place, self._mark(), how)
+            differences = compare(self._tables.catalogs[target.catalog], place, Mark.of(self._ledger), how)
         except ApartLostError as error:
             return str(error)
-        if found is not None:
-            self._log.info(f"{target.table} was compared with {table.name}: {found}", table=target.table)
-        self._wiring.refresh(target.catalog, target.table)
+        if differences is not None:
+            self._log.info(f"{target.table} was compared with {table.name}: {differences}", table=target.table)
+        self._tables.refresh(target.catalog, target.table)
         return ""
-
-    def _how(self, table: SourceTable, target: BranchRef) -> Comparison | str | None:
-        """Return how a target is compared, or why it cannot be; None: there is nothing to compare."""
-        found = [how for sink in self._wiring.sink_tables if (how := sink.comparison(table, target))]
-        return next((how for how in found if isinstance(how, str)), found[0] if found else None)
 
     def _empty(self, targets: Iterable[BranchRef]) -> list[str]:
         """Remove all rows of those that exist, and return their tables."""
         names = []
         for target in dict.fromkeys(targets):
-            catalog = self._wiring.catalogs[target.catalog]
+            catalog = self._tables.catalogs[target.catalog]
             if catalog.load(target.table) is not None:
-                clear(catalog, CommitTarget(target.table, "", target.branch), self._mark())
-                self._wiring.refresh(target.catalog, target.table)
+                clear(catalog, CommitTarget(target.table, "", target.branch), Mark.of(self._ledger))
+                self._tables.refresh(target.catalog, target.table)
                 names.append(target.table)
         return names
-
-
-def own_targets(
-    sinks: Sequence[SinkTables], tables: Sequence[SourceTable], kept: Sequence[SourceTable]
-) -> tuple[list[BranchRef], bool]:
-    """Return the targets that have rows of some source tables alone, and whether these are all of their rows.
-
-    Args:
-        sinks: The sinks with tables.
-        tables: The source tables.
-        kept: The other tables of the source.
-    """
-    shared = {ref for sink in sinks for ref in sink.targets_of(kept)}
-    found = [sink.targets_of([table]) for sink in sinks for table in tables]
-    is_complete = all(refs and not shared.intersection(refs) for refs in found)
-    return [ref for refs in found for ref in refs if ref not in shared], is_complete

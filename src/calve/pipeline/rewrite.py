@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -23,11 +23,13 @@ from calve.errors import CalveError, CommitError, UnprocessableError
 from calve.ledger.ledger import Ledger
 from calve.observe.bug_report import BugReports
 from calve.pipeline.batch import Again, Receipts, Writer, unprocessable
+from calve.pipeline.letters import PipelineLetters
 from calve.pipeline.quarantine import Quarantine
+from calve.pipeline.tables import PipelineTables
 from calve.record.receipt import Receipt
 from calve.record.staged import StagedBatch
-from calve.record.target import BranchRef, TableRef
-from calve.record.written import Entries, Rejects
+from calve.record.target import BranchRef
+from calve.record.written import Entries
 from calve.task.isolation import Isolation
 
 __all__ = ["Rewriter", "Rewritten"]
@@ -50,8 +52,8 @@ class Rewriter:
     Args:
         ledger: Has the staged records.
         writer: Writes the batches.
-        sinks_of: Returns the sinks that write a branch of a table, each with the table's name.
-        publish: Publishes dead letters.
+        tables: The tables of the pipeline.
+        letters: Where its dead letters go.
         reports: Reports the events that were left out.
     """
 
@@ -59,14 +61,14 @@ class Rewriter:
         self,
         ledger: Ledger,
         writer: Writer,
-        sinks_of: Callable[[BranchRef], frozenset[TableRef]],
-        publish: Callable[[Sequence[Rejects]], None],
+        tables: PipelineTables,
+        letters: PipelineLetters,
         reports: BugReports,
     ) -> None:
         self._ledger = ledger
         self._writer = writer
-        self._sinks_of = sinks_of
-        self._publish = publish
+        self._tables = tables
+        self._letters = letters
         self._reports = reports
         self._numbers = itertools.count(1)
 
@@ -91,10 +93,10 @@ class Rewriter:
             try:
                 table.rehearse(entries)
             except UnprocessableError as failed:
-                found = self._without_bad_events(table, entries, failed)
-                if found is None:
+                new = self._without_bad_events(table, entries, failed)
+                if new is None:
                     return rewritten
-                rewritten[batch] = found
+                rewritten[batch] = new
         if not rewritten:
             raise _with_hint(target, error) from error
         return rewritten
@@ -103,13 +105,13 @@ class Rewriter:
         """Rewrite one batch; return None if an earlier attempt to commit has succeeded by now, which the next finds."""
         planned, staged = self._ledger.begun(table.batch), self._ledger.staged(table.batch)
         key = old[0].ref
-        sinks = self._sinks_of(key)
+        sinks = self._tables.sinks_of(key)
         if planned is None or staged is None or not sinks:
             raise _with_hint(table.target, error) from error
         if (
             staged_entries := _entries([staged], key)
         ) != old:  # already rewritten; only its dead letters were not published
-            self._publish(staged.rejects)
+            self._letters.publish(staged.rejects)
             return Rewritten(staged_entries, {"UNPROCESSABLE": unprocessable(staged.rejects)[table.target.identifier]})
 
         def attempt(isolation: Isolation) -> Receipts:
@@ -125,19 +127,19 @@ class Rewriter:
         self._reports.begins(table.batch, error)
         quarantine = Quarantine(attempt, lambda: self._writer.count(table.batch, planned))
         receipts = quarantine.run(error)
-        entries, rejects = _entries(receipts, key), [one for receipt in receipts for one in receipt.rejects]
+        entries, rejects = _entries(receipts, key), [file for receipt in receipts for file in receipt.rejects]
         counts = unprocessable(rejects)
         if not entries and counts.total() > _FEW:
             raise _with_hint(table.target, error) from error
         if forestall(table.catalog, table.target, table.mark) >= table.batch:
             table.remove_files(entries)
             return None
-        tables = [one for one in staged.tables if one.ref != key] + entries
+        tables = [entry for entry in staged.tables if entry.ref != key] + entries
         record = replace(staged, tables=tables, rejects=staged.rejects + rejects)
         self._ledger.stage_again(table.batch, record)
-        self._publish(rejects)
+        self._letters.publish(rejects)
         table.remove_files(old)
-        self._reports.found(table.batch, counts, [one for _, one in quarantine.found])
+        self._reports.found(table.batch, counts, [cause for _, cause in quarantine.found])
         return Rewritten(entries, Counter({"UNPROCESSABLE": counts.total()}))
 
 
@@ -152,18 +154,20 @@ class _Table:
 
     def rehearse(self, entries: Entries) -> None:
         """Check that files can become a snapshot."""
-        rehearse(self.catalog, self.target, self.mark, {self.batch: [file for one in entries for file in one.files]})
+        rehearse(
+            self.catalog, self.target, self.mark, {self.batch: [file for entry in entries for file in entry.files]}
+        )
 
     def remove_files(self, entries: Entries) -> None:
         """Delete unreferenced files; orphan removal finds files that cannot be deleted."""
         with contextlib.suppress(CalveError, Py4JJavaError):
             io = self.catalog.load_java(self.target.identifier).io()
-            for path in [file.file_path for one in entries for file in one.files]:
+            for path in [file.file_path for entry in entries for file in entry.files]:
                 io.deleteFile(path)
 
 
-def _entries(found: Iterable[Receipt | StagedBatch], key: BranchRef) -> Entries:
-    return [one for each in found for one in each.tables if one.ref == key]
+def _entries(records: Iterable[Receipt | StagedBatch], key: BranchRef) -> Entries:
+    return [entry for record in records for entry in record.tables if entry.ref == key]
 
 
 def _with_hint(target: CommitTarget, error: CalveError) -> CommitError:

@@ -18,13 +18,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from calve.credentials import in_short
-from calve.durable import local_path
 from calve.engine import session
 from calve.engine.engine import Engine
 from calve.engine.jvm.master import MASTER, check_master
 from calve.engine.jvm.process import JvmProcess
 from calve.errors import CalveError, EngineError, InvariantError, NothingFoundError
-from calve.object_store import StateFolder, StoreFolder
 from calve.observe.descriptors import raise_limit
 from calve.observe.log import Log
 from calve.observe.watch import Watch
@@ -33,6 +31,8 @@ from calve.pipeline.preflight import check_sources, problems
 from calve.pipeline.spark_needs import needs_s3, spark_conf
 from calve.pipeline.task_modules import task_modules
 from calve.settings import PipelineSettings
+from calve.state.folder import StateFolder
+from calve.state.location import state_folder_at
 
 if TYPE_CHECKING:
     from calve.catalog.catalog import Catalog
@@ -88,8 +88,7 @@ def state_folder(options: RunOptions) -> StateFolder:
     Raises:
         SettingsError: It is on a store that cannot keep a state.
     """
-    local = local_path(options.state)
-    return StoreFolder.at(options.state) if local is None else local
+    return state_folder_at(options.state)
 
 
 def run(
@@ -114,12 +113,12 @@ def run(
     check_master(options.master or MASTER)
     state = state_folder(options).absolute()
     check_sources(pipelines, state, options.standby)
-    watch.expect(one.name for one in pipelines)
-    found = list(problems(pipelines, state, options.once, options.standby))
-    for name, error in found:
+    watch.expect(pipeline.name for pipeline in pipelines)
+    faults = list(problems(pipelines, state, options.once, options.standby))
+    for name, error in faults:
         watch.failed(name, str(error))
         Log(name).error(error)
-    if found:
+    if faults:
         return 1
     _log_locations(pipelines, state)
     spark = session.start(
@@ -141,8 +140,8 @@ def _run_all(spark: Engine, pipelines: Sequence[PipelineSettings], options: RunO
     catalogs = Catalogs(spark)
     failed: list[Exception] = []
     threads = [
-        threading.Thread(target=_run_one, args=(spark, one, options, watch, catalogs, failed), name=one.name)
-        for one in pipelines
+        threading.Thread(target=_run_one, args=(spark, settings, options, watch, catalogs, failed), name=settings.name)
+        for settings in pipelines
     ]
     for thread in threads:
         thread.start()
@@ -160,8 +159,8 @@ def _code(failed: Sequence[Exception]) -> int:
 
 def _import_rest(pipelines: Sequence[PipelineSettings]) -> None:
     """Import the modules of pipelines; the pipeline that needs a module raises its error again."""
-    sinks = {f"calve.sinks.{sink.name}.sink" for one in pipelines for sink in one.sinks}
-    sources = {f"calve.sources.{one.source.name}.source" for one in pipelines}
+    sinks = {f"calve.sinks.{sink.name}.sink" for pipeline in pipelines for sink in pipeline.sinks}
+    sources = {f"calve.sources.{pipeline.source.name}.source" for pipeline in pipelines}
     for name in ("calve.pipeline.driver", *sorted(sources | sinks)):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
@@ -170,15 +169,15 @@ def _import_rest(pipelines: Sequence[PipelineSettings]) -> None:
 def _log_locations(pipelines: Sequence[PipelineSettings], state: StateFolder) -> None:
     """Log the state folder and the locations of tables before the first wait."""
     Log().info(f"state is kept in {state}")
-    for one in pipelines:
-        if isinstance(state, StoreFolder) and (log := local_log(one)):
-            Log(one.name).warning(
+    for pipeline in pipelines:
+        if state.is_shared and (log := local_log(pipeline)):
+            Log(pipeline.name).warning(
                 f"accepted events are kept in {log} on this machine until they are committed, not in {state}",
                 hint="Keep this folder on a durable disk; another machine cannot continue without it",
             )
-    for one in pipelines:
-        for location in dict.fromkeys(sink.value.shown_location for sink in one.sinks if sink.value.has_tables):
-            Log(one.name).info(f"tables are in {location}")
+    for pipeline in pipelines:
+        for location in dict.fromkeys(sink.value.shown_location for sink in pipeline.sinks if sink.value.has_tables):
+            Log(pipeline.name).info(f"tables are in {location}")
 
 
 def _run_one(
@@ -204,9 +203,9 @@ def _run_one(
     except Exception as error:
         failed.append(error)
         watch.failed(settings.name, str(error))
-        found = _unforeseen(spark, settings.name, error)
-        found.__cause__ = error
-        log.error(found)
+        unforeseen = _unforeseen(spark, settings.name, error)
+        unforeseen.__cause__ = error
+        log.error(unforeseen)
 
 
 def _unforeseen(spark: Engine, pipeline: str, error: Exception) -> CalveError:

@@ -80,10 +80,10 @@ def run_job(spark: Engine, job: Job, groups: list[list[Split]]) -> list[Receipt]
         reports = spark.tasks.run_twice(first, second, numbers, job.gatherers)
     else:
         reports = spark.tasks.run(partial(run_tasks, job, groups), numbers)
-    found = [_REPORTS.decode(report) for report in reports]
-    for failure in (report for report in found if isinstance(report, Failure)):
+    outcomes = [_REPORTS.decode(report) for report in reports]
+    for failure in (report for report in outcomes if isinstance(report, Failure)):
         raise failure.to_error()
-    return [report for report in found if isinstance(report, Receipt)]
+    return [report for report in outcomes if isinstance(report, Receipt)]
 
 
 def run_survey(spark: Engine, job: Job, splits: Sequence[Split]) -> set[TableRef]:

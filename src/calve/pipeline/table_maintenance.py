@@ -105,8 +105,8 @@ class TableMaintenance:
     def finish(self, stop: threading.Event) -> None:
         """Wait for a round of every table that may need one, or for a stop; for a run that ends by itself."""
         with self._known.lock:
-            found = [one for one in self._known.tables.values() if one.trigger.has_reason(time.monotonic())]
-            self._known.last = found
+            needy = [table for table in self._known.tables.values() if table.trigger.has_reason(time.monotonic())]
+            self._known.last = needy
             while self._known.last and not stop.is_set():
                 self._known.lock.wait(_TICK_SECONDS)
 
@@ -132,13 +132,13 @@ class TableMaintenance:
     def _due(self) -> Iterator[_Table]:
         """Yield the tables that are due, those first that were looked at the longest time ago."""
         with self._known.lock:
-            tables = sorted(self._known.tables.values(), key=lambda one: one.trigger.looked_at)
+            tables = sorted(self._known.tables.values(), key=lambda table: table.trigger.looked_at)
             last = list(self._known.last)
-        for one in tables:
+        for table in tables:
             now = time.monotonic()
-            is_day = one.limits.orphans and time.time() >= one.orphans_at and not one.failures
-            if one in last or one.trigger.is_due(now) or (is_day and now >= one.trigger.not_before):
-                yield one
+            is_day = table.limits.orphans and time.time() >= table.orphans_at and not table.failures
+            if table in last or table.trigger.is_due(now) or (is_day and now >= table.trigger.not_before):
+                yield table
 
     def _maintain(self, table: _Table) -> None:
         name = table.bench.name
@@ -160,12 +160,12 @@ class TableMaintenance:
                 table.trigger.ran(round, self._spark.tasks.parallelism, time.monotonic())
         finally:
             with self._known.lock:
-                self._known.last = [one for one in self._known.last if one is not table]
+                self._known.last = [other for other in self._known.last if other is not table]
                 self._known.lock.notify_all()
 
     def _forget(self, table: _Table) -> None:
         with self._known.lock:
-            self._known.tables = {name: one for name, one in self._known.tables.items() if one is not table}
+            self._known.tables = {name: other for name, other in self._known.tables.items() if other is not table}
 
     def _with_orphans(self, table: _Table, round: Round) -> Round:
         """Remove orphans, if it is time; a table has one time of the day, so that many tables take turns."""
@@ -173,8 +173,8 @@ class TableMaintenance:
             return round
         began = time.monotonic()
         table.orphans_at = _next_time(table.bench.name, time.time())
-        found = remove_orphans(table.bench, None)
-        done = (*round.done, f"{many(found.files, 'orphan')} deleted") if found.files else round.done
+        orphans = remove_orphans(table.bench, None)
+        done = (*round.done, f"{many(orphans.files, 'orphan')} deleted") if orphans.files else round.done
         return replace(round, done=done, seconds=round.seconds + time.monotonic() - began, one_task=False)
 
     def _failed(self, table: _Table, error: CalveError) -> None:

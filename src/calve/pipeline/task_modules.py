@@ -14,8 +14,8 @@ __all__ = ["task_modules"]
 
 def task_modules(pipelines: Sequence[PipelineSettings]) -> list[str]:
     """Return the modules that tasks of the pipelines import: one process imports them for all workers of a machine."""
-    sources = {f"calve.sources.{one.source.name}.reader" for one in pipelines}
-    sinks = {f"calve.sinks.{sink.name}.job" for one in pipelines for sink in one.sinks}
+    sources = {f"calve.sources.{pipeline.source.name}.reader" for pipeline in pipelines}
+    sinks = {f"calve.sinks.{sink.name}.job" for pipeline in pipelines for sink in pipeline.sinks}
     duckdb = ["duckdb"] if any(map(_evaluates, pipelines)) else []
     return [*PRELOADED, "calve.task.task", *filter(_is_there, sorted(sources | sinks)), *duckdb]
 

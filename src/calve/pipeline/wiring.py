@@ -2,46 +2,39 @@
 
 from __future__ import annotations
 
-import traceback
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 
-from calve.catalog.catalog import Catalog
-from calve.columns.infer import Inferred
-from calve.credentials import in_short
 from calve.dead_letters.room import Room, RoomLimits
-from calve.dead_letters.table import LetterTable
-from calve.errors import CalveError, InvariantError, UnprocessableError
 from calve.event.envelope.decoder import RECORD_KEY, Envelopes
 from calve.event.envelope.exact import Wanted
 from calve.event.envelope.shape import IMPLIED_OPERATION
 from calve.expression.scope import TAGS
-from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.pipeline.batch_size import FIRST_BYTES
-from calve.pipeline.plugins import declared, narrowed, open_sink, open_source, source_kind
+from calve.pipeline.letters import PipelineLetters
+from calve.pipeline.plugins import (
+    declared,
+    narrowed,
+    open_sink,
+    open_source,
+    source_kind,
+)
+from calve.pipeline.tables import PipelineTables
 from calve.processors.chain import compiled
 from calve.record.receipt import Misfit
-from calve.record.target import BranchRef, TableRef, beside
-from calve.record.written import TableFiles
+from calve.record.target import TableRef
 from calve.settings import PipelineSettings, SinkEntry
-from calve.sinks.sink import CatalogOf, CommitSettings, Opening, Order, Sink, SinkTables
-from calve.sources.source import OfTables, Planned, Position, Source
-from calve.stop_point import meet
-from calve.table.limits import Limits
-from calve.table.loaded import Table
+from calve.sinks.sink import CatalogOf, Opening, Order, Sink
+from calve.sources.source import OfTables, Planned, Position, Source, SourceTable
+from calve.state.folder import StateFolder
 from calve.task.job import Job
 
 __all__ = ["Wiring", "dead_letter_locations", "replay_name", "sink_labels", "sink_paths"]
-
-_POOL = 8
-_AT_ONCE = CommitSettings(0.0, 0)
-"""Where no sink has anything to commit."""
 
 
 def replay_name(pipeline: str) -> str:
@@ -114,11 +107,8 @@ class Wiring:
                 settings.sinks, sink_labels(settings), dead_letter_locations(settings, folder), strict=True
             )
         ]
-        self._tables = {number: sink.tables for number, sink in enumerate(self._sinks) if sink.tables}
-        tables = self._tables.values()
-        self.catalogs: dict[str, Catalog] = {key: one for sink in tables for key, one in sink.catalogs.items()}
-        self._letters = [sink.letters for sink in tables if sink.letters]
-        self.dead_letters = list(dict.fromkeys(sink.dead_letters.location for sink in self._sinks))
+        self.tables = PipelineTables(self._sinks)
+        self.letters = PipelineLetters(self._sinks)
         self.room = Room({} if rejects else _limits(settings, folder))  # a replay makes room
         self.source: Source = rejects or open_source(settings, folder, catalog_of)
         used = [sink.metadata for sink in self._sinks]
@@ -130,19 +120,12 @@ class Wiring:
         self._origin = () if rejects else source.origin
         self.source_kind = "dead letters" if rejects else source_kind(settings)
         self.source_accepts = not rejects and source.accepts
-        self.always_gathers = any(sink.always_gathers for sink in tables)
         is_typed = isinstance(self.source, OfTables)  # then tables are made before their first batch is read
-        self._learns_tables = bool(tables) and not is_typed
+        self._learns_tables = bool(self.tables.by_sink) and not is_typed
         self.in_order = any(sink.order is Order.BY_KEY for sink in self._sinks)
         self.one_task = any(sink.order is Order.ONE_TASK for sink in self._sinks)
         self.flush_seconds = min(sink.flush_seconds for sink in self._sinks)
         self.max_batch_bytes = min(sink.max_batch_bytes for sink in self._sinks)
-        self._max_open_writers = min((sink.max_open_writers for sink in tables), default=1)
-        self.commits = _AT_ONCE
-        if tables:
-            self.commits = CommitSettings(
-                min(sink.commits.interval_seconds for sink in tables), min(sink.commits.size_bytes for sink in tables)
-            )
 
     @property
     def may_grow(self) -> bool:
@@ -155,8 +138,7 @@ class Wiring:
         Args:
             written: The tables that earlier runs have written.
         """
-        for tables in self._tables.values():
-            tables.wrote(written)
+        self.tables.wrote(written)
         self.open_tables()
         for sink in self._sinks:
             if sink.tables is None:
@@ -164,31 +146,12 @@ class Wiring:
 
     def open_tables(self) -> None:
         """Reach the catalogs; find or create the static tables."""
-        for catalog in self.catalogs.values():
+        for catalog in self.tables.catalogs.values():
             catalog.open()
         for sink in self._sinks:
             if sink.tables is not None:
                 sink.open()
-        self.open_dead_letters()
-
-    def open_dead_letters(self) -> None:
-        """Find or create the tables of dead letters."""
-        for letters in self._letters:
-            letters.open()
-
-    @property
-    def opened_letter_tables(self) -> list[LetterTable]:
-        """Where the tables of dead letters are by now.
-
-        Raises:
-            CalveError: One was dropped or changed.
-        """
-        return [letters.readable for letters in self._letters]
-
-    def note_dead_letters(self) -> None:
-        """Write down where the tables of dead letters are."""
-        for letters in self._letters:
-            letters.note()
+        self.letters.open()
 
     def begin_batch(self, planned: Planned) -> None:
         """Look anew for tables that were absent; let mirrors follow what they mirror.
@@ -196,52 +159,20 @@ class Wiring:
         Raises:
             CalveError: Rejects cannot be written any more where they are to go.
         """
-        tables = self.source.tables(planned) if isinstance(self.source, OfTables) else []
+        tables = self._source_tables(planned)
         for sink in self._sinks:
             sink.begin_batch(tables)
 
-    @property
-    def sink_tables(self) -> list[SinkTables]:
-        """The tables of its sinks."""
-        return list(self._tables.values())
-
-    def refresh(self, catalog: str, table: str, found: Table | None = None) -> None:
-        """Take a table as a commit left it, or load it again."""
-        for tables in self._tables.values():
-            tables.refresh(catalog, table, found)
-
-    def equality_delete_limit(self, catalog: str, table: str) -> int:
-        """Return how many rows of equality deletes a table may have, by the strictest of its sinks; 0: any number."""
-        limits = [tables.equality_delete_limit for tables in self._tables.values() if tables.has(catalog, table)]
-        return min((limit for limit in limits if limit), default=0)
-
-    def limits(self, catalog: str, table: str) -> Limits | None:
-        """Return when a table needs maintenance; None: it is left alone, because one of its sinks says so."""
-        found = [tables.limits for tables in self._tables.values() if tables.maintains(catalog, table)]
-        return None if None in found else next(iter(found), None)
-
-    def sinks_of(self, target: BranchRef) -> frozenset[TableRef]:
-        """Return the sinks that may write a branch of a table, or what is compared with it, with the table's name."""
-        written = target._replace(branch=beside(target.branch))
-        return frozenset(
-            TableRef(number, target.table) for number, tables in self._tables.items() if tables.may_write(written)
-        )
-
     def lacking(self, planned: Planned) -> list[Misfit]:
         """Return the tables that the rows of a load need, whatever they are, and that are not known yet."""
-        tables = self.source.tables(planned) if isinstance(self.source, OfTables) else []
-        return [
-            Misfit(TableRef(number, name), None)
-            for number, sink in self._tables.items()
-            for name in sink.lacking(tables)
-        ]
+        return self.tables.lacking(self._source_tables(planned))
 
-    def survey(self, position: Position | None, tables: Callable[[Planned], set[TableRef]]) -> tuple[int, int]:
+    def survey(self, position: Position | None, tables_of: Callable[[Planned], set[TableRef]]) -> tuple[int, int]:
         """Load the tables that the first events after a position need, side by side, before a batch needs them.
 
         Args:
             position: Where the first batch of a run begins.
-            tables: Looks for the tables of the first events of a batch.
+            tables_of: Returns the tables of the first events of a batch.
 
         Returns:
             How many of them exist, and how many do not; none if they are made before events are read.
@@ -251,63 +182,18 @@ class Wiring:
         """
         if not self._learns_tables:
             return 0, 0
-        found = {TableRef(number, sink.static) for number, sink in self._tables.items() if sink.static is not None}
-        if len(found) < len(self._tables) and (planned := self.source.plan(position, FIRST_BYTES)):
-            found |= {target for target in tables(planned) if target.sink in self._tables}
-        with ThreadPoolExecutor(_POOL) as pool:
-            looks = [pool.submit(self._tables[target.sink].find, target.table) for target in found]
-            try:
-                known = sum(look.result() for look in looks)
-            except CalveError:
-                pool.shutdown(cancel_futures=True)  # a catalog that does not answer is not asked for each table
-                raise
-        return known, len(found) - known
+        targets = self.tables.static
+        if len(targets) < len(self.tables.by_sink) and (planned := self.source.plan(position, FIRST_BYTES)):
+            targets |= {target for target in tables_of(planned) if target.sink in self.tables.by_sink}
+        return self.tables.find(targets)
 
-    def fit(self, misfits: list[Misfit]) -> None:
-        """Create or evolve tables side by side.
-
-        Raises:
-            UnprocessableError: A table failed in a way that nobody foresaw; its events may be the reason.
-        """
-        with ThreadPoolExecutor(_POOL) as pool:
-            for outcome in [pool.submit(self._fit, *misfit.target, misfit.inferred) for misfit in misfits]:
-                outcome.result()
-
-    def _fit(self, sink: int, table: str, inferred: Inferred | None) -> None:
-        step = "create or evolve the table"
-        try:
-            meet("driver.fit", lambda: [inferred])
-            self._tables[sink].fit(table, inferred)
-        except InvariantError as error:
-            evidence = getattr(error, "evidence", "") or traceback.format_exc()
-            raise UnprocessableError(
-                error.message, step=error.step or step, target=table, sink=sink, evidence=evidence
-            ) from error
-        except CalveError:
-            raise
-        except Exception as error:
-            message, evidence = in_short(error), traceback.format_exc()
-            raise UnprocessableError(message, step=step, target=table, sink=sink, evidence=evidence) from error
-
-    @property
-    def letter_tables(self) -> frozenset[str]:
-        """The tables of dead letters."""
-        return frozenset(letters.identifier for letters in self._letters)
-
-    def check_times(self, staged: Sequence[TableFiles]) -> None:
-        """Warn of times in staged files that numbers of another unit may have become."""
-        for tables in self._tables.values():
-            tables.check_times(staged)
-
-    def io_properties(self) -> dict[str, dict[str, str]]:
-        """Return what a FileIO needs for dead letters, by their location."""
-        return {sink.dead_letters.location: sink.dead_letters.io_properties for sink in self._sinks}
+    def _source_tables(self, planned: Planned) -> Sequence[SourceTable]:
+        return self.source.tables(planned) if isinstance(self.source, OfTables) else []
 
     def job(
         self, state_id: str, batch: int, time_tenths: int, number: int, only: Mapping[int, frozenset[TableRef]] | None
     ) -> Job:
         """Make the job of one pass over a batch."""
-        keys = frozenset[str]().union(*(tables.key_fields for tables in self._tables.values()))
         return Job(
             pipeline=self._pipeline,
             run=f"{self.name}-{state_id[:8]}-{batch:08d}-{self._nonce}",
@@ -316,12 +202,14 @@ class Wiring:
                 sink.job(batch, time_tenths, f"{state_id[:8]}-{index}-", self._replays)
                 for index, sink in enumerate(self._sinks)
             ),
-            max_open_writers=self._max_open_writers,
+            max_open_writers=self.tables.max_open_writers,
             origin=self._origin,
             number=number,
             only=only,
             time_tenths=time_tenths,
             serde=self._serde,
             processors=self._processors,
-            envelopes=replace(self._envelopes, wanted=Wanted(self._used, keys)) if self._envelopes else None,
+            envelopes=replace(self._envelopes, wanted=Wanted(self._used, self.tables.key_fields))
+            if self._envelopes
+            else None,
         )

@@ -60,7 +60,11 @@ class SinkWriter(Protocol):
     """Writes the events of one sink in one task, as they come; runs on executors."""
 
     def write(
-        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow, left: list[RowNumbers] | None = None
+        self,
+        tables: Sequence[str],
+        events: pa.Table,
+        table_of_row: TableOfRow,
+        unrouted: list[RowNumbers] | None = None,
     ) -> Iterator[tuple[str, pa.Table]]:
         """Write events of tables that are alike (`SinkJob.alike`); yield tables with rejects (`REJECTS`).
 
@@ -68,8 +72,8 @@ class SinkWriter(Protocol):
             tables: The tables' names, as the route gives them.
             events: Events with metadata and the columns that the job needs.
             table_of_row: Of each event, the position of its table.
-            left: Only for `SinkJob.checked_tables`: the events were routed at a first look. Gets the positions of those
-                that are nowhere written or rejected, because only all of an event tells where it belongs.
+            unrouted: Only for `SinkJob.checked_tables`: the events were routed at a first look. Gets the positions of
+                those that are nowhere written or rejected, because only all of an event tells where it belongs.
 
         Raises:
             CalveError: The server is away or refuses all.
@@ -212,7 +216,11 @@ class DirectWriter:
         self._events = events
 
     def write(
-        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow, left: list[RowNumbers] | None = None
+        self,
+        tables: Sequence[str],
+        events: pa.Table,
+        table_of_row: TableOfRow,
+        unrouted: list[RowNumbers] | None = None,
     ) -> Iterator[tuple[str, pa.Table]]:
         """Write events of one table, as no two are alike."""
         yield tables[0], self._work.timed("write", self._events.write, tables[0], events)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from calve.dead_letters.room import RoomLimits
 from calve.dead_letters.settings import limits
-from calve.durable import local_path
+from calve.state.durable import local_path
 
 if TYPE_CHECKING:
     import pyarrow as pa

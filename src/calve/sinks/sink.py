@@ -30,7 +30,7 @@ from calve.record.written import TableFiles
 from calve.settings import SinkEntry
 from calve.sinks.job import SinkJob
 from calve.sources.source import SourceTable
-from calve.store_client import file_io_at
+from calve.state.clients import file_io_at
 from calve.table.limits import Limits
 from calve.table.loaded import Table
 
@@ -175,7 +175,7 @@ class SinkTables(Protocol):
         """Return whether a table is one of the sink's, the one for its dead letters included."""
         ...
 
-    def refresh(self, catalog: str, table: str, found: Table | None) -> None:
+    def refresh(self, catalog: str, table: str, loaded: Table | None) -> None:
         """Set a table to its state after a commit, or load it again."""
         ...
 

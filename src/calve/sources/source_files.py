@@ -2,165 +2,90 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
-from calve import durable, structs
+from calve import structs
 from calve.errors import InvariantError
-from calve.files.private import private
-from calve.object_store import StateFolder, StoreFolder
 from calve.sources.store_source_files import StoreFiles
+from calve.state import durable
+from calve.state.folder import StateFolder
 
 __all__ = ["FilesAt", "LocalFiles", "SourceFiles", "encoded", "files_in", "posted_as", "read_as", "read_json"]
 
 T = TypeVar("T")
 
 
-class SourceFiles(Protocol):
-    """The files of one source, by names that may have slashes. Any thread and any process may read.
-
-    Only the driver that owns them may `write`, `append` and `remove`. Others may `post`, e.g. requests and what tasks
-    found; the driver removes what was posted.
-
-    Every method raises WriteError if they cannot be read or written, and those of the driver raise OvertakenError when
-    another driver owns them.
-    """
-
-    def take(self) -> None:
-        """Own the files from now on."""
-        ...
-
-    def check(self) -> None:
-        """Check that no other driver owns the files by now; on a store this costs a write."""
-        ...
-
-    def read(self, name: str) -> bytes | None:
-        """Return a file; None: there is none."""
-        ...
-
-    def names(self, folder: str = "") -> list[str]:
-        """Return the names of all files, or of those in a folder, sorted."""
-        ...
-
-    def write(self, name: str, content: bytes) -> None:
-        """Write a file in one step; durable on return."""
-        ...
-
-    def append(self, name: str, content: bytes) -> None:
-        """Write at the end of a file; durable on return. A crash may leave a part, on a local disk."""
-        ...
-
-    def remove(self, names: Iterable[str]) -> None:
-        """Remove files; those that do not exist count as removed."""
-        ...
-
-    def post(self, name: str, content: bytes) -> None:
-        """Write a file of a name that only `post` uses; any process may, also more than once."""
-        ...
-
-    def posted(self, folder: str, now: bool = False) -> dict[str, bytes]:
-        """Return what was posted to a folder, by name.
-
-        Args:
-            folder: The folder.
-            now: Everything until now; otherwise what was posted in the last seconds may be missing.
-        """
-        ...
-
-    def unpost(self, names: Iterable[str]) -> None:
-        """Remove what was posted until now under some names."""
-        ...
-
-
 class LocalFiles:
-    """Files in a local folder, which one driver owns by the lock of its ledger.
+    """The files of one source in a local folder, by names that may have slashes. Any thread and any process may read.
+
+    Only the driver that owns them, by the lock of its ledger, may `write`, `append` and `remove`. Others may `post`,
+    e.g. requests and what tasks found; the driver removes what was posted. Every method raises WriteError if they
+    cannot be read or written.
 
     Args:
         folder: `<state>/<pipeline>/<source>`.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: StateFolder) -> None:
         self.folder = folder
 
     def take(self) -> None:
-        """See `SourceFiles`."""
-        durable.make_folder(self.folder)
+        """Own the files from now on."""
+        durable.make_folder(Path(self.folder.location))
 
     def check(self) -> None:
-        """See `SourceFiles`."""
+        """Check that no other driver owns the files by now."""
 
     def read(self, name: str) -> bytes | None:
-        """See `SourceFiles`."""
-        try:
-            return (self.folder / name).read_bytes()
-        except FileNotFoundError:
-            return None
+        """Return a file; None: there is none."""
+        stored = self.folder.get(name)
+        return stored.content if stored else None
 
     def names(self, folder: str = "") -> list[str]:
-        """See `SourceFiles`; an empty folder names the files directly in it."""
-        found = (self.folder / folder).glob("[!.]*")  # what a kill left unfinished begins with a point
-        return sorted(str(path.relative_to(self.folder)) for path in found if path.is_file())
+        """Return the names of the files directly in a folder, sorted."""
+        prefix = f"{folder}/" if folder else ""
+        return [f"{prefix}{name}" for name in (self.folder / folder).names() if "/" not in name]
 
     def write(self, name: str, content: bytes) -> None:
-        """See `SourceFiles`."""
-        path = self.folder / name
-        if not path.parent.exists():
-            durable.make_folder(path.parent)
-        durable.replace_bytes(path, content)
+        """Write a file in one step; durable on return."""
+        self.folder.put(name, content)
 
     def append(self, name: str, content: bytes) -> None:
-        """See `SourceFiles`."""
-        path = self.folder / name
-        try:
-            with open(path, "ab", opener=private) as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            durable.sync(path.parent)
-        except OSError as error:
-            raise durable.refused(path, error) from error
+        """Write at the end of a file; durable on return. A crash may leave a part."""
+        durable.append(Path(self.folder.location, name), content)
 
     def remove(self, names: Iterable[str]) -> None:
-        """See `SourceFiles`."""
-        for name in names:
-            path = self.folder / name
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink(missing_ok=True)
+        """Remove files; those that do not exist count as removed."""
+        self.folder.remove(names)
 
     def post(self, name: str, content: bytes) -> None:
-        """See `SourceFiles`."""
-        self.write(name, content)
+        """Write a file of a name that only `post` uses; any process may, also more than once."""
+        self.folder.put(name, content)
 
     def posted(self, folder: str, now: bool = False) -> dict[str, bytes]:
-        """See `SourceFiles`."""
-        found: dict[str, bytes] = {}
-        for name in self.names(folder):
-            with contextlib.suppress(FileNotFoundError):
-                found[name] = (self.folder / name).read_bytes()
-        return found
+        """Return what was posted to a folder, by name; on a store, unless `now`, the last seconds may be missing."""
+        files = {name: self.read(name) for name in self.names(folder)}
+        return {name: content for name, content in files.items() if content is not None}
 
     def unpost(self, names: Iterable[str]) -> None:
-        """See `SourceFiles`."""
-        self.remove(names)
+        """Remove what was posted until now under some names."""
+        self.folder.remove(names)
 
 
+SourceFiles = LocalFiles | StoreFiles
 FilesAt = StateFolder | SourceFiles
 """The files of a source, or its folder."""
 
 
 def files_in(folder: FilesAt) -> SourceFiles:
     """Return the files in the folder of a source."""
-    if isinstance(folder, StoreFolder):
-        return StoreFiles(folder)
-    return LocalFiles(folder) if isinstance(folder, Path) else folder
+    if isinstance(folder, LocalFiles | StoreFiles):
+        return folder
+    return StoreFiles(folder) if folder.is_shared else LocalFiles(folder)
 
 
 def encoded(value: Any) -> bytes:

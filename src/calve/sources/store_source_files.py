@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from calve import structs
 from calve.errors import OvertakenError, WriteError
-from calve.object_store import StoreFolder
+from calve.state.folder import StateFolder
 
 __all__ = ["StoreFiles"]
 
@@ -48,13 +48,15 @@ class _List(msgspec.Struct, frozen=True):
 
 
 class StoreFiles:
-    """Implements `SourceFiles`.
+    """The same as `LocalFiles`, on an object store.
+
+    The methods of the owner raise OvertakenError when another driver owns the files by now.
 
     Args:
         folder: `<state>/<pipeline>/<source>`.
     """
 
-    def __init__(self, folder: StoreFolder) -> None:
+    def __init__(self, folder: StateFolder) -> None:
         self.folder = folder
         self._owner = ""
         self._list = _List()
@@ -66,29 +68,29 @@ class StoreFiles:
         self._looked = float("-inf")
 
     def take(self) -> None:
-        """See `SourceFiles`. May be repeated."""
+        """See `LocalFiles`. May be repeated."""
         with self._lock:
             self._owner, self._kept, self._looked = uuid.uuid4().hex, {}, float("-inf")
             for _ in range(_ATTEMPTS):
-                found, current = self._current()
+                before, current = self._current()
                 if current.owner == self._owner:
-                    self._list, self._tag = current, found
+                    self._list, self._tag = current, before
                     return
                 mine = replace(current, owner=self._owner, version=current.version + 1)
                 content = msgspec.json.encode(mine)
-                tag = self.folder.swap(_LIST, content, found) if found else self.folder.create(_LIST, content)
+                tag = self.folder.swap(_LIST, content, before) if before else self.folder.create(_LIST, content)
                 if tag:
                     self._list, self._tag = mine, tag
                     return
         raise self._busy()
 
     def check(self) -> None:
-        """See `SourceFiles`."""
+        """Check that no other driver owns the files by now; this costs a write."""
         with self._lock:
             self._change(lambda files: files)
 
     def read(self, name: str) -> bytes | None:
-        """See `SourceFiles`."""
+        """See `LocalFiles`."""
         with self._lock:
             if not self._owner:
                 return self._read_of_another(name)
@@ -96,20 +98,20 @@ class StoreFiles:
                 return None
             if name in self._kept:
                 return self._kept[name]
-            found = (self.folder / _FILES).get(self._list.files[name])
-            if found is None:
+            stored = (self.folder / _FILES).get(self._list.files[name])
+            if stored is None:
                 raise self._lost()
-            self._keep(name, found.content)
-            return found.content
+            self._keep(name, stored.content)
+            return stored.content
 
     def names(self, folder: str = "") -> list[str]:
-        """See `SourceFiles`."""
+        """See `LocalFiles`."""
         with self._lock:
             files = self._list.files if self._owner else self._current()[1].files
         return sorted(name for name in files if not folder or name.startswith(f"{folder}/"))
 
     def write(self, name: str, content: bytes) -> None:
-        """See `SourceFiles`."""
+        """See `LocalFiles`."""
         new = f"{name.replace('/', '-')}.{uuid.uuid4().hex}"
         with self._lock:
             (self.folder / _FILES).put(new, content)
@@ -120,12 +122,12 @@ class StoreFiles:
                 (self.folder / _FILES).remove([before])
 
     def append(self, name: str, content: bytes) -> None:
-        """See `SourceFiles`."""
+        """See `LocalFiles`."""
         with self._lock:
             self.write(name, (self.read(name) or b"") + content)
 
     def remove(self, names: Iterable[str]) -> None:
-        """See `SourceFiles`."""
+        """See `LocalFiles`."""
         with self._lock:
             gone = {name: self._list.files[name] for name in names if name in self._list.files}
             if gone:
@@ -133,30 +135,30 @@ class StoreFiles:
                 (self.folder / _FILES).remove_all(list(gone.values()))
 
     def post(self, name: str, content: bytes) -> None:
-        """See `SourceFiles`."""
+        """See `LocalFiles`."""
         (self.folder / _POSTED).put(f"{name}.{uuid.uuid4().hex}", content)
 
     def posted(self, folder: str, now: bool = False) -> dict[str, bytes]:
-        """See `SourceFiles`."""
+        """See `LocalFiles`."""
         with self._lock:
             self._look(now)
-            found: dict[str, bytes] = {}
-            for each in self._seen:
-                name = each.rpartition(".")[0]
-                if name.rpartition("/")[0] == folder and (content := self._content(each)) is not None:
-                    found[name] = content
-            return found
+            contents: dict[str, bytes] = {}
+            for posted in self._seen:
+                name = posted.rpartition(".")[0]
+                if name.rpartition("/")[0] == folder and (content := self._content(posted)) is not None:
+                    contents[name] = content
+            return contents
 
     def unpost(self, names: Iterable[str]) -> None:
-        """See `SourceFiles`. What is posted from now on stays, also if another driver owns the files by now."""
+        """See `LocalFiles`. What is posted from now on stays, also if another driver owns the files by now."""
         with self._lock:
             self._look(now=True)
             wanted = set(names)
-            gone = [each for each in self._seen if each.rpartition(".")[0] in wanted]
+            gone = [posted for posted in self._seen if posted.rpartition(".")[0] in wanted]
             if gone:
                 self.check()  # whoever does not own them has no say in it
                 (self.folder / _POSTED).remove_all(gone)
-                self._seen = [each for each in self._seen if each not in gone]
+                self._seen = [posted for posted in self._seen if posted not in gone]
 
     def _look(self, now: bool) -> None:
         if now or time.monotonic() >= self._looked + _LOOK_SECONDS:
@@ -166,10 +168,10 @@ class StoreFiles:
 
     def _content(self, posted: str) -> bytes | None:
         if posted not in self._contents:
-            found = (self.folder / _POSTED).get(posted)
-            if found is None:
+            stored = (self.folder / _POSTED).get(posted)
+            if stored is None:
                 return None  # removed meanwhile
-            self._contents[posted] = found.content
+            self._contents[posted] = stored.content
         return self._contents[posted]
 
     def _keep(self, name: str, content: bytes) -> None:
@@ -183,8 +185,8 @@ class StoreFiles:
             files = self._current()[1].files
             if name not in files:
                 return None
-            if found := (self.folder / _FILES).get(files[name]):
-                return found.content
+            if stored := (self.folder / _FILES).get(files[name]):
+                return stored.content
         raise self._busy()
 
     def _change(self, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
@@ -200,20 +202,20 @@ class StoreFiles:
             content = msgspec.json.encode(wanted)
             tag = self.folder.swap(_LIST, content, self._tag)
             if tag is None:
-                found, current = self._current()
+                now, current = self._current()
                 if not self._owner or current.owner != self._owner:
                     raise self._lost()
-                self._tag = found
+                self._tag = now
                 if current != wanted:
                     continue
-                tag = found
+                tag = now
             self._list, self._tag = wanted, tag
             return
         raise self._busy()
 
     def _current(self) -> tuple[str, _List]:
-        found = self.folder.get(_LIST)
-        return (found.tag, structs.decode(found.content, _List)) if found else ("", _List())
+        stored = self.folder.get(_LIST)
+        return (stored.tag, structs.decode(stored.content, _List)) if stored else ("", _List())
 
     def _lost(self) -> OvertakenError:
         return OvertakenError(

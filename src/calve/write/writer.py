@@ -11,9 +11,9 @@ import msgspec
 import pyarrow as pa
 from pyiceberg.table.locations import LocationProvider, load_location_provider
 
-from calve.durable import local_path, sync
 from calve.errors import CalveError
 from calve.record.target import Stream
+from calve.state.durable import local_path, sync
 from calve.stop_point import meet, reach
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table

@@ -14,6 +14,7 @@ from calve.dead_letters.replay.selection import Selection
 from calve.dead_letters.replay.source import RejectsSource
 from calve.errors import PositionLostError, SourceError
 from calve.event.columns import EVENT, SINK
+from calve.state.local_folder import LocalFolder
 
 METADATA = {
     "kafka_offset": pa.int64(),
@@ -36,7 +37,7 @@ def write(folder: Path, name: str, *lines: bytes | dict[str, Any]) -> None:
 
 def opened(folder: Path, sinks: dict[str, int] | None = None, **chosen: str) -> RejectsSource:
     selection = Selection("law", sinks or {"iceberg": 0}, **chosen)
-    source = RejectsSource(folder / "replay", [str(folder / "dlq")], selection, METADATA, "law.replay-")
+    source = RejectsSource(LocalFolder(folder / "replay"), [str(folder / "dlq")], selection, METADATA, "law.replay-")
     source.look()
     return source
 
@@ -175,7 +176,11 @@ def test_a_folder_that_has_moved_is_not_sent_again(tmp_path: Path) -> None:
     (tmp_path / "dlq").rename(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "2.ndjson").write_text(json.dumps(entry(2)))
     source = RejectsSource(
-        tmp_path / "replay", [str(tmp_path / "elsewhere")] * 2, Selection("law", {"iceberg": 0}), {}, "law.replay-"
+        LocalFolder(tmp_path / "replay"),
+        [str(tmp_path / "elsewhere")] * 2,
+        Selection("law", {"iceberg": 0}),
+        {},
+        "law.replay-",
     )
     source.look()
     assert sent(source, {"entries": 1}) == [2]

@@ -17,10 +17,11 @@ from typing import Any
 
 import pytest
 
-from calve.object_store import StateFolder, state_folder_at
 from calve.sources.database import reload
 from calve.sources.database.connection import ClosedError, ServerError
 from calve.sources.database.overview import states
+from calve.state.folder import StateFolder
+from calve.state.location import state_folder_at
 from calve.stop_point import VARIABLE
 from running import until
 from services.objects import ObjectStore

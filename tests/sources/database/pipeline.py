@@ -15,7 +15,6 @@ from pathlib import Path
 
 from calve.errors import CalveError, Verdict
 from calve.event.columns import TYPED
-from calve.object_store import StateFolder, state_folder_at
 from calve.sources.database import outbox
 from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.log import segment
@@ -27,6 +26,8 @@ from calve.sources.postgres import source as postgres
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source import APART as IS_APART
 from calve.sources.source import Planned, Position, Split
+from calve.state.folder import StateFolder
+from calve.state.location import state_folder_at
 from calve.stop_point import reach
 
 APART = "@apart"

@@ -5,6 +5,7 @@ from pathlib import Path
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.reader import _fitted
 from calve.sources.database.table import Column, Table
+from calve.state.local_folder import LocalFolder
 
 
 def table(oid: int, *columns: tuple[str, int], stopped: str = "") -> Table:
@@ -13,7 +14,7 @@ def table(oid: int, *columns: tuple[str, int], stopped: str = "") -> Table:
 
 
 def test_tables_of_several_epochs_are_as_in_the_last_one_or_as_before_they_were_stopped(tmp_path: Path) -> None:
-    epochs = Epochs(tmp_path)
+    epochs = Epochs(LocalFolder(tmp_path))
     first, second = table(1, ("id", 1)), table(2, ("id", 1), ("a", 2))
     epochs.begin([first, second])
     renamed, late = table(1, ("id", 1), ("b", 2)), table(3, ("id", 1))

@@ -14,6 +14,7 @@ from calve.sources.database import reload
 from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.mysql import source as mysql
 from calve.sources.postgres import source as postgres
+from calve.state.local_folder import LocalFolder
 from fuzz.databases import Dialect
 from fuzz.mysql_dialect import MysqlDialect
 from fuzz.postgres_tables import PostgresDialect
@@ -99,7 +100,7 @@ def test_a_history_tells_the_rows_of_its_table_with_duplicates_at_each_position(
 def test_a_load_without_a_key_that_was_interrupted_begins_again_by_itself(world: World, tmp_path: Path) -> None:
     world.create("again", *ROWS)
     settings = world.settings("again", no_key="append")
-    opened = (postgres if world.kind == "postgres" else mysql).open(settings, tmp_path, "p")
+    opened = (postgres if world.kind == "postgres" else mysql).open(settings, LocalFolder(tmp_path), "p")
     opened.start(None, True)
     opened.stop()  # before its rows were read
     world.run("again", *CHANGES, ONE_GOES[world.kind])
@@ -149,7 +150,7 @@ def test_a_history_ends_when_its_table_gets_a_key_and_goes_on_in_another_target(
     follower.read()
     name = "public.t" if world.kind == "postgres" else "keyed.t"
     assert "its key has other columns now" in stopped_in(tmp_path)[name]
-    reload.request(tmp_path, 0, [name])
+    reload.request(LocalFolder(tmp_path), 0, [name])
     follower.read()
     assert stopped_in(tmp_path) == {name: "its key has other columns now; drop its target table, then reload again"}
 

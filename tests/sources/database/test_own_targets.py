@@ -18,6 +18,7 @@ from calve.sources.database.settings import DatabaseSettings, Tables
 from calve.sources.mysql import source as mysql
 from calve.sources.postgres import source as postgres
 from calve.sources.source import SourceContext
+from calve.state.local_folder import LocalFolder
 from services.mysql import MYSQL, MySql
 from services.postgres import Postgres
 from sources.mysql.follow import Follower, postgres_settings, settings_of, stopped_in
@@ -84,7 +85,7 @@ def test_two_tables_with_one_target_are_refused_by_name_by_validate_and_at_the_s
     for shared, target in ((to(BY_TABLE), "lake.t"), (to("lake.all"), "lake.all")):
         with pytest.raises(SourceError, match=rf"one\.t, two\.t would all be written to {target}") as refused:
             shop.source.check(shop.settings, "p", shared)
-        opened = shop.source.open(shop.settings, tmp_path, "p", SourceContext(shared_targets=shared))
+        opened = shop.source.open(shop.settings, LocalFolder(tmp_path), "p", SourceContext(shared_targets=shared))
         with pytest.raises(SourceError, match=r"one\.t, two\.t would all"):
             opened.start(None, True)
         opened.stop()
@@ -117,7 +118,9 @@ def test_merged_tables_have_schema_and_name_in_their_rows_and_in_their_key(shop:
     follower = Follower(replace(shop.settings, merge_tables=True), tmp_path, to(BY_TABLE))
     assert set(follower.read()["t"]) == {"one|t|1", "one|t|2", "two|t|1", "two|t|2"}
     with pytest.raises(SourceError, match="merge_tables was true"):
-        shop.source.open(shop.settings, tmp_path, "p", SourceContext(shared_targets=to(BY_SCHEMA))).start(None, True)
+        shop.source.open(shop.settings, LocalFolder(tmp_path), "p", SourceContext(shared_targets=to(BY_SCHEMA))).start(
+            None, True
+        )
     shop.run(
         "update one.t set n = 7 where id = 1", "delete from two.t where id = 1", "update two.t set id = 8 where id = 2"
     )

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.stream import DatabaseStream, Target
+from calve.state.local_folder import LocalFolder
 from sources.database.test_reload import OTHER
 
 
@@ -13,7 +14,7 @@ class Ending(DatabaseStream):
     """Ends by itself, after the pipeline has asked it to stop a table."""
 
     def __init__(self, folder: Path) -> None:
-        epochs = Epochs(folder)
+        epochs = Epochs(LocalFolder(folder))
         epochs.begin([OTHER])
         target = Target(SimpleNamespace(shown="shop"), "p", None, None, epochs, {}, None)  # type: ignore[arg-type]
         super().__init__(target, until=7)
@@ -30,6 +31,6 @@ def test_a_table_is_stopped_that_the_ending_stream_was_asked_to_stop(tmp_path: P
     stream.stop_table(OTHER.oid, "it changed during the load", "")
     stream.asked.set()
     stream.stop()
-    again = Epochs(tmp_path)
+    again = Epochs(LocalFolder(tmp_path))
     again.load()
     assert again.tables[OTHER.oid].stopped == "it changed during the load"

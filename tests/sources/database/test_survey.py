@@ -13,6 +13,7 @@ import pytest
 from calve.sources.database import reload
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.settings import DatabaseSettings
+from calve.state.local_folder import LocalFolder
 from services.mysql import MYSQL, MySql
 from services.postgres import Postgres
 from sources.mysql.follow import Follower, postgres_settings, settings_of, stopped_in
@@ -60,7 +61,7 @@ def run(case: Case, *statements: str) -> None:
 
 
 def kinds_in(folder: Path) -> dict[str, str]:
-    epochs = Epochs(folder)
+    epochs = Epochs(LocalFolder(folder))
     epochs.load()
     [table] = [table for table in epochs.tables.values() if table.name == "t"]
     fields = json.loads(table.source_table().schema_json)["fields"]
@@ -86,7 +87,7 @@ def test_a_column_with_values_that_its_type_lacks_is_a_text_from_the_load_on_als
     for name in (each.split()[0] for each in names):
         assert rows["12"][name] == rows["3"][name] == loaded["2"][name]
         assert rows["11"][name] == loaded["1"][name]
-    reload.request(tmp_path, 0, ["odd.t" if isinstance(case.server, MySql) else "public.t"])
+    reload.request(LocalFolder(tmp_path), 0, ["odd.t" if isinstance(case.server, MySql) else "public.t"])
     run(case, "delete from t where id <> 11")
     assert set(follower.read()["t"]) == {"11"}
     assert kinds_in(tmp_path) == case.kinds

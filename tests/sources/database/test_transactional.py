@@ -17,6 +17,7 @@ from calve.sources.database.stream_position import StreamPosition, Transaction
 from calve.sources.log.log import Outcome
 from calve.sources.log.records import records
 from calve.sources.source import Planned, Position
+from calve.state.local_folder import LocalFolder
 
 
 class Opened:
@@ -24,8 +25,8 @@ class Opened:
 
     def __init__(self, folder: Path, is_on: bool, at: Position | None, **more: int) -> None:
         settings = DatabaseSettings(host="h", username="u", transactional=is_on, min_free_bytes=0, **more)
-        self.folder, self.epoch, self.refused = folder, 0, 0
-        self.log = ChangeLog(folder, settings, "p")
+        self.folder, self.epoch, self.refused = LocalFolder(folder), 0, 0
+        self.log = ChangeLog(self.folder, settings, "p")
         self.log.open(at)
         self.outbox: Outbox = self.log.outbox()
 

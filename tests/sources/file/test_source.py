@@ -18,6 +18,7 @@ from calve.sources.file import source
 from calve.sources.file.settings import FileSettings, S3Settings
 from calve.sources.file.source import FileSource
 from calve.sources.source import Planned, Split
+from calve.state.local_folder import LocalFolder
 from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, ObjectStore
 from sources.file.texts import table
 
@@ -27,7 +28,7 @@ ALL = 1 << 40
 def opened(folder: Path, path: str | list[str] | None = None, **options: Any) -> FileSource:
     now = {"poll_interval": timedelta(0), "settle": timedelta(0)}
     settings = FileSettings(path=path or str(folder / "in" / "*"), **(now | options))
-    return source.open(settings, folder / "state", "p")
+    return source.open(settings, LocalFolder(folder / "state"), "p")
 
 
 def write(folder: Path, name: str, data: bytes = b'{"a":1}\n') -> Path:

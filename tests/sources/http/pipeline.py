@@ -10,10 +10,12 @@ import sys
 import time
 from pathlib import Path
 
-from calve.object_store import StateFolder, state_folder_at
 from calve.settings import Size
 from calve.sources.http import source
 from calve.sources.http.settings import HttpSettings
+from calve.state.folder import StateFolder
+from calve.state.local_folder import LocalFolder
+from calve.state.location import state_folder_at
 
 
 def committed(folder: Path) -> list[Path]:
@@ -27,7 +29,7 @@ def run(folder: Path, log: StateFolder) -> None:
     done = committed(folder)
     position = json.loads(done[-1].read_text())["position"] if done else None
     number = len(done)
-    http = source.open(HttpSettings(port=0, min_free_bytes=Size(0)), log, "p")
+    http = source.open(HttpSettings(port=0, min_free_bytes=Size(0)), LocalFolder(log), "p")
     http.start(position, once=False)
     print(http.address[1], flush=True)
     while True:

@@ -16,6 +16,7 @@ from calve.settings import Size
 from calve.sources.http import source
 from calve.sources.http.settings import HttpSettings
 from calve.sources.source import Planned, Position
+from calve.state.local_folder import LocalFolder
 from running import PATIENCE_SECONDS
 
 Answer = tuple[int, str, dict[str, str]]
@@ -27,7 +28,7 @@ class Serving:
     def __init__(self, folder: Path, position: Position | None = None, once: bool = False, **options: Any) -> None:
         settings = HttpSettings(**{"port": 0, "min_free_bytes": Size(1 << 20), **options})
         self.folder = folder
-        self.source = source.open(settings, folder, "orders")
+        self.source = source.open(settings, LocalFolder(folder), "orders")
         self.source.start(position, once)
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:

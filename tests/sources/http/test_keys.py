@@ -8,6 +8,7 @@ import pytest
 
 from calve.errors import SourceError
 from calve.sources.http.keys import KeyStore
+from calve.state.local_folder import LocalFolder
 
 DAY = timedelta(days=1)
 
@@ -17,7 +18,7 @@ def now() -> int:
 
 
 def opened(folder: Path, window: timedelta = DAY, limit: int = 1000) -> KeyStore:
-    store = KeyStore(folder, window, limit)
+    store = KeyStore(LocalFolder(folder), window, limit)
     store.load()
     return store
 
@@ -38,7 +39,7 @@ def test_keys_older_than_the_window_are_forgotten_on_disk_too(tmp_path: Path) ->
 
 def test_a_clock_that_is_set_forward_by_a_day_makes_no_key_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = 0.0
-    store = KeyStore(tmp_path, DAY, 16, lambda: seconds)
+    store = KeyStore(LocalFolder(tmp_path), DAY, 16, lambda: seconds)
     store.load()
     store.keep([(now(), b"a")])
     with monkeypatch.context() as patched:

@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from calve.object_store import StateFolder, StoreFolder
+from calve.state.folder import StateFolder
+from calve.state.store_folder import StoreFolder
 from services.objects import ObjectStore
 from sources.http import pipeline
 from sources.http.serving import until

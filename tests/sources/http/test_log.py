@@ -15,6 +15,7 @@ from calve.sources.http.keys import KeyStore
 from calve.sources.log import segment
 from calve.sources.log.index import Index
 from calve.sources.log.log import Entry, Limits, Log, Outcome
+from calve.state.local_folder import LocalFolder
 from sources.http.serving import Serve, Serving, until
 from sources.http.test_keys import DAY
 
@@ -23,10 +24,15 @@ class Kept:
     """A log without a server, and what it answered."""
 
     def __init__(self, folder: Path, segment_bytes: int = 128 << 20, log_bytes: int = 1 << 40) -> None:
-        self.index = Index(folder)
+        self.index = Index(LocalFolder(folder))
         self.index.load(None)
         self.answered: list[Entry] = []
-        self.log = Log(folder, self.index, KeyStore(folder, DAY, 100), Limits(log_bytes, 0, segment_bytes))
+        self.log = Log(
+            LocalFolder(folder),
+            self.index,
+            KeyStore(LocalFolder(folder), DAY, 100),
+            Limits(log_bytes, 0, segment_bytes),
+        )
         self.log.open(self.answered.extend)
 
     def keep(self, *sizes: int) -> list[Outcome | None]:
@@ -61,7 +67,7 @@ def test_segments_are_bounded_and_a_request_spans_no_two(tmp_path: Path) -> None
     kept.keep(30_000)
     kept.keep(10)
     kept.log.close()
-    found = Index(tmp_path)
+    found = Index(LocalFolder(tmp_path))
     found.load(None)
     assert [each.rows for each in found.segments] == [2, 2, 2, 2, 2, 1, 1]
     assert all(each.end <= 10_000 for each in found.segments if each.rows == 2)

@@ -16,6 +16,7 @@ from calve.sources.http import source
 from calve.sources.http.settings import HttpSettings
 from calve.sources.log import index
 from calve.sources.source import READ_ROWS
+from calve.state.local_folder import LocalFolder
 from sources.http.serving import Serve, Serving, read, until
 
 
@@ -140,7 +141,7 @@ def test_damage_is_said_by_the_reader_too(serve: Serve) -> None:
 def test_a_taken_port_is_told_at_once_and_leaves_nothing_running(serve: Serve, tmp_path: Path) -> None:
     port = serve().source.address[1]
     threads = set(threading.enumerate())
-    other = source.open(HttpSettings(port=port), tmp_path / "other", "p")
+    other = source.open(HttpSettings(port=port), LocalFolder(tmp_path / "other"), "p")
     with pytest.raises(SourceError, match=rf"port {port} is taken.*another port"):
         other.start(None, once=False)
     assert set(threading.enumerate()) <= threads
@@ -168,7 +169,7 @@ def test_a_source_that_died_is_said(serve: Serve) -> None:
 
 
 def test_stop_may_come_twice_or_before_start(serve: Serve, tmp_path: Path) -> None:
-    source.open(HttpSettings(), tmp_path, "p").stop()
+    source.open(HttpSettings(), LocalFolder(tmp_path), "p").stop()
     serving = serve()
     serving.source.stop()
     serving.source.stop()

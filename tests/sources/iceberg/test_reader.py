@@ -27,6 +27,7 @@ from calve.sources.iceberg.metadata import METADATA
 from calve.sources.iceberg.reader import IcebergReader
 from calve.sources.iceberg.spool import Spools
 from calve.sources.source import Reader, SourceTable, Split
+from calve.state.local_folder import LocalFolder
 from calve.table.definition import schema_from_columns
 from calve.task.job import Job
 from calve.task.task import run_task
@@ -61,7 +62,10 @@ def spool(folder: Path, ids: list[int], moments: pa.Array) -> list[Split]:
     pq.write_table(pa.table({TYPED: rows.to_struct_array(), **given}), folder / "s" / "part-0")
     about = SourceTable("shop.orders", "u", schema().model_dump_json())
     (folder / "s" / "table.json").write_text(json.dumps(asdict(about)))
-    return [Split({"spool": part.spool, "part": part.name}, part.size_bytes) for part in Spools(folder).parts("s")]
+    return [
+        Split({"spool": part.spool, "part": part.name}, part.size_bytes)
+        for part in Spools(LocalFolder(folder)).parts("s")
+    ]
 
 
 def schema() -> Schema:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.errors import OvertakenError, PositionLostError, WriteError
-from calve.object_store import StoreFolder
 from calve.sources.log import store_chain
 from calve.sources.log.index import Index, LogPosition
 from calve.sources.log.log import Entry, Limits, Log, Outcome
@@ -20,6 +19,7 @@ from calve.sources.log.record import Events
 from calve.sources.log.records import records
 from calve.sources.log.store_chain import Kind
 from calve.sources.source import Position
+from calve.state.store_folder import StoreFolder
 from sources.http.serving import until
 
 NAMES = itertools.count()

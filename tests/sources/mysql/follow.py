@@ -20,6 +20,7 @@ from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres import source as postgres
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source import APART, SharedTargets, SourceContext, SourceTable, no_shared_targets
+from calve.state.local_folder import LocalFolder
 from services.mysql import MYSQL_5, PASSWORD, MySql
 from services.postgres import Postgres
 from sources.mysql.edges import EDGES, sent, told
@@ -52,7 +53,7 @@ def postgres_settings(server: Postgres, database: str, **more: Any) -> PostgresS
 
 def read_once(settings: MysqlSettings, folder: Path, position: Any = None) -> tuple[dict[tuple[str, Any], dict], Any]:
     """Read to the end; give the last row of each key, with its metadata, and the position."""
-    opened = source.open(settings, folder, "p")
+    opened = source.open(settings, LocalFolder(folder), "p")
     opened.start(position, True)
     found: dict[tuple[str, Any], dict] = {}
     try:
@@ -93,7 +94,7 @@ class Follower:
     def read(self) -> dict[str, dict[str, dict]]:
         """Read to the end; give the rows of each table, by their keys."""
         database = postgres if isinstance(self.settings, PostgresSettings) else source
-        opened = database.open(self.settings, self.folder, "p", SourceContext(shared_targets=self._shared))
+        opened = database.open(self.settings, LocalFolder(self.folder), "p", SourceContext(shared_targets=self._shared))
         opened.start(self.position, True)
         self.before_first_plan()
         try:
@@ -147,7 +148,7 @@ class Follower:
         ]
 
     def _names(self, table: str) -> dict[int, str]:
-        epochs = Epochs(self.folder)
+        epochs = Epochs(LocalFolder(self.folder))
         epochs.load()
         [now] = [one for one in epochs.tables.values() if one.name == table]
         return {column.number: column.name for column in now.columns}
@@ -196,7 +197,7 @@ def _converted(value: Any) -> Any:
 
 def stopped_in(folder: Path) -> dict[str, str]:
     """Give why tables are stopped."""
-    epochs = Epochs(folder)
+    epochs = Epochs(LocalFolder(folder))
     epochs.load()
     return {table.full_name: table.stopped for table in epochs.tables.values() if table.stopped}
 

@@ -11,6 +11,7 @@ from calve.errors import PositionLostError, SourceUnavailableError
 from calve.sources.database import anew, overview
 from calve.sources.database.connection import ClosedError
 from calve.sources.mysql import source
+from calve.state.local_folder import LocalFolder
 from running import until
 from services.mysql import MARIADB, MYSQL, Kind, MySql
 from sources.mysql.edges import ODD
@@ -229,7 +230,7 @@ def test_a_log_that_was_reset_is_told_or_all_tables_are_loaded_anew(server: MySq
     with pytest.raises(PositionLostError, match="Set on_lost_position: reload"):
         follower.read()
     follower.settings = settings_of(server, "lost", on_lost_position="reload")
-    opened = source.open(follower.settings, tmp_path, "p")
+    opened = source.open(follower.settings, LocalFolder(tmp_path), "p")
     opened.start(follower.position, True)
     until(lambda: opened.backlog(follower.position) and opened.to_clear is not None, "the loss is noticed")
     opened.stop()  # as if it was killed
@@ -253,10 +254,10 @@ def test_a_connection_that_is_cut_as_all_tables_begin_anew_costs_only_another_tr
     follower = Follower(settings_of(server, "cut"), tmp_path)
     follower.read()
     server.run("truncate cut.t", "insert into cut.t values (2)")
-    opened = source.open(follower.settings, tmp_path, "p")
+    opened = source.open(follower.settings, LocalFolder(tmp_path), "p")
     opened.start(follower.position, False)
-    anew.request(tmp_path, 0)
-    assert dict(overview.states(tmp_path)) == {"cut.t": "waiting: all tables are loaded anew"}
+    anew.request(LocalFolder(tmp_path), 0)
+    assert dict(overview.states(LocalFolder(tmp_path))) == {"cut.t": "waiting: all tables are loaded anew"}
     opened.backlog(follower.position)
     with monkeypatch.context() as cut:
         cut.setattr(source, "first_place", _cut)

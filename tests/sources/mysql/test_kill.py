@@ -13,6 +13,7 @@ import pytest
 
 from calve.errors import SourceError
 from calve.sources.database import reload
+from calve.state.local_folder import LocalFolder
 from running import until
 from services.mysql import MARIADB, MYSQL, MYSQL_5, Kind, MySql
 from services.objects import ObjectStore
@@ -133,7 +134,9 @@ def test_amid_kills_and_ddl_that_the_log_does_not_describe_a_table_is_right_or_s
 
     def stopped() -> list[str]:
         with contextlib.suppress(SourceError):  # no load has begun
-            return [name for name, what in overview(tmp_path / "source").items() if what.startswith("stopped")]
+            return [
+                name for name, what in overview(LocalFolder(tmp_path / "source")).items() if what.startswith("stopped")
+            ]
         return []
 
     with MySql(MYSQL_5) as server:
@@ -153,7 +156,7 @@ def test_amid_kills_and_ddl_that_the_log_does_not_describe_a_table_is_right_or_s
             )
             process.kill()
             if found := stopped():
-                reload.request(tmp_path / "source", 0, found)
+                reload.request(LocalFolder(tmp_path / "source"), 0, found)
         for one in busy:
             one.enough.set()
             one.join()
@@ -161,7 +164,7 @@ def test_amid_kills_and_ddl_that_the_log_does_not_describe_a_table_is_right_or_s
         server.run("insert into app.last values (2)")
         process.start()
         until(lambda: "2" in store.rows("last"), "everything is read")
-        reload.request(tmp_path / "source", 0, stopped())
+        reload.request(LocalFolder(tmp_path / "source"), 0, stopped())
         expected = {
             name: {
                 row[0] or "": json.loads(row[1] or "")

@@ -10,6 +10,7 @@ import pytest
 
 from calve.event.columns import TYPED
 from calve.sources.postgres import source
+from calve.state.local_folder import LocalFolder
 from services.postgres import Postgres
 from sources.database.pipeline import settings_of
 
@@ -45,7 +46,7 @@ def test_a_table_that_changes_during_the_load_is_stopped_alone(
     )
     slot = {"slot": database, "publication": database}
     settings = settings_of("postgres", server.port, database, on_unlogged_change="fail", **slot)
-    opened = source.open(settings, tmp_path, "p")
+    opened = source.open(settings, LocalFolder(tmp_path), "p")
     position: Any = None
     found = []
     opened.start(None, True)
@@ -89,7 +90,9 @@ def _with_an_old_slot(server: Postgres, folder: Path) -> tuple[dict[tuple[str, i
     found = {}
     for statement in ("select 1", "update app.t set n = 5000000000 where id = 2"):
         server.run(statement, database=database)
-        opened = source.open(settings_of("postgres", server.port, database, slot="old", publication="old"), folder, "p")
+        opened = source.open(
+            settings_of("postgres", server.port, database, slot="old", publication="old"), LocalFolder(folder), "p"
+        )
         opened.start(position, True)
         while planned := opened.plan(position, 1 << 22):
             for split in planned.splits:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from calve import durable
 from calve.sources.database import awaited
 from calve.sources.database.settings import Tables
 from calve.sources.postgres import source
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source import LOADED, Planned, Split
+from calve.state.local_folder import LocalFolder
+from calve.state.values import encoded
 
 SETTINGS = PostgresSettings(host="h", database="d", username="u", tables=Tables(include=["a.*"]))
 CHANGES = Planned([Split({"file": "000000000001.log", "start": 0, "end": 9})], {"segment": 1, "offset": 9})
@@ -19,8 +20,8 @@ UNTIL = 4711
 def test_changes_that_are_planned_before_the_load_is_committed_replace_rows_wherever_the_snapshot_ends(
     tmp_path: Path, monkeypatch
 ) -> None:
-    opened = source.open(SETTINGS, tmp_path, "p")
-    durable.replace(tmp_path / "snapshot.json", ["x", UNTIL])
+    opened = source.open(SETTINGS, LocalFolder(tmp_path), "p")
+    LocalFolder(tmp_path).put("snapshot.json", encoded(["x", UNTIL]))
     opened._load.begun = {"chunks": [{"table": 1, "bytes": 1}]}
     monkeypatch.setattr(opened._log, "next", lambda *_: CHANGES)
 
@@ -49,7 +50,7 @@ class Stream:
 
 def once(folder: Path, monkeypatch, looks: int | None, found: list[Planned | None]) -> Planned | None:
     """Return what a run with `once` plans, while the log has more and more changes."""
-    opened = source.open(SETTINGS, folder, "p")
+    opened = source.open(SETTINGS, LocalFolder(folder), "p")
     opened._once, opened._stream, opened._load.is_done = True, Stream(looks), True
     monkeypatch.setattr(opened._log, "next", lambda *_: found.pop(0) if len(found) > 1 else found[0])
     return opened.plan({"chunk": 0}, 1 << 30)
@@ -82,7 +83,7 @@ def test_few_changes_do_not_wait_at_the_end_of_the_stream(tmp_path: Path, monkey
 
 
 def test_the_rows_of_a_chunk_are_alike(tmp_path: Path) -> None:
-    opened = source.open(SETTINGS, tmp_path, "p")
+    opened = source.open(SETTINGS, LocalFolder(tmp_path), "p")
     opened._load.begun = {"chunks": [{"table": 1, "bytes": 1}]}
     [chunk] = opened.plan({"chunk": 0}, 1).splits
     assert "chunk" in chunk.body

@@ -14,6 +14,7 @@ from calve.sources.postgres import release, source
 from calve.sources.postgres.acknowledged import Acknowledged
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source_files import LocalFiles
+from calve.state.local_folder import LocalFolder
 from services.postgres import PASSWORD, Postgres
 from sources.mysql.follow import Follower, postgres_settings
 
@@ -105,7 +106,7 @@ def test_what_the_server_is_told_while_nothing_changes_here_moves_no_position_aw
 
 
 def test_the_server_is_told_only_what_is_written_down(tmp_path: Path) -> None:
-    files = LocalFiles(tmp_path)
+    files = LocalFiles(LocalFolder(tmp_path))
     acknowledged = Acknowledged(files)
     assert acknowledged.until(5) == 0
     acknowledged.write(7)

@@ -12,6 +12,7 @@ import pytest
 from calve.event.columns import TYPED
 from calve.sources.database.connection import ClosedError
 from calve.sources.postgres import source
+from calve.state.local_folder import LocalFolder
 from running import until
 from services.postgres import Postgres
 from sources.database.pipeline import settings_of
@@ -40,7 +41,7 @@ def test_a_large_value_of_a_transaction_that_is_not_visible_yet_is_its_own(tmp_p
             "alter table app.t alter large set storage external",
             "insert into app.t values (1, 1, repeat('old', 1000)), (2, 1, repeat('b', 3000))",
         )
-        opened = source.open(settings_of("postgres", server.port, "postgres"), tmp_path, "p")
+        opened = source.open(settings_of("postgres", server.port, "postgres"), LocalFolder(tmp_path), "p")
         opened.start(None, False)
         try:
             found: dict[int, Any] = {}

@@ -16,6 +16,7 @@ from calve.sources.s3.objects import store_of
 from calve.sources.s3.settings import Aws, Bucket, BucketEntry, Filter, S3SourceSettings, Scan, Scheduling
 from calve.sources.s3.source import S3Source
 from calve.sources.source import Planned
+from calve.state.local_folder import LocalFolder
 from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, ObjectStore
 from sources.file.texts import events
 
@@ -43,7 +44,7 @@ class World:
         return self.source(scan=scan, **options)
 
     def source(self, **options: Any) -> S3Source:
-        return source.open(S3SourceSettings(**({"aws": self.aws} | options)), self.folder / "s3", "p")
+        return source.open(S3SourceSettings(**({"aws": self.aws} | options)), LocalFolder(self.folder / "s3"), "p")
 
     def names(self, planned: Planned | None) -> list[str]:
         found = [split.body["object"]["key"] for split in planned.splits] if planned else []

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import bisect
-import sqlite3
 from collections.abc import Collection, Iterable
-from contextlib import closing
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
-from calve.errors import WriteError
-from calve.files.private import create_private, make_private
-from calve.object_store import StateFolder, StoreFolder
-from calve.store_rows import StoreRows
+from calve.state.folder import StateFolder
+from calve.state.rows import RowSet, rows_in
 
-__all__ = ["LocalReplayed", "Replayed", "Span", "Spans", "StoreReplayed", "replayed_in"]
+__all__ = ["ReplayedEntries", "Span", "Spans"]
 
 _FILE = "taken.db"
 _TABLES = """
@@ -23,6 +18,8 @@ _TABLES = """
     ) WITHOUT ROWID;
     CREATE TABLE IF NOT EXISTS call (file TEXT PRIMARY KEY) WITHOUT ROWID;
 """
+_TAKEN = RowSet("taken", _FILE, _TABLES, "replayed dead letters")
+_CALL = RowSet("call", _FILE, _TABLES, "replayed dead letters")
 _BEGUN = ""
 """The row of an unfinished call, even without files."""
 
@@ -56,65 +53,30 @@ class Spans:
         return at >= 0 and offset < spans[at][1]
 
 
-class Replayed(Protocol):
-    """A durable set of spans, and the unfinished call."""
+class ReplayedEntries:
+    """A durable set of spans, and the unfinished call.
 
-    def load(self) -> list[Span]:
-        """Return all spans."""
-        ...
-
-    def count(self, files: Collection[str]) -> int:
-        """Count the replayed entries of these files."""
-        ...
-
-    def add(self, spans: Iterable[Span]) -> None:
-        """Add spans durably; may be repeated.
-
-        Raises:
-            WriteError: The disk or the store refused; try again.
-        """
-        ...
-
-    def call(self) -> set[str] | None:
-        """Return the replays' rejects that existed when the unfinished call started; None if no call is unfinished."""
-        ...
-
-    def begin_call(self, files: Iterable[str]) -> None:
-        """Record the result of `call`, until `end_call`."""
-        ...
-
-    def end_call(self) -> None:
-        """Forget the call: all of its entries are replayed."""
-        ...
-
-
-def replayed_in(folder: StateFolder) -> Replayed:
-    """Return the records of a folder `<state>/<pipeline>/replay`, local or on an object store."""
-    return StoreReplayed(folder) if isinstance(folder, StoreFolder) else LocalReplayed(folder)
-
-
-class StoreReplayed:
-    """The records on an object store.
+    Every method raises WriteError if the disk or the store refuses; each may be repeated.
 
     Args:
-        folder: `<state>/<pipeline>/replay`.
+        folder: `<state>/<pipeline>/replay`, which the first write creates.
     """
 
-    def __init__(self, folder: StoreFolder) -> None:
-        self._taken = StoreRows(folder, "taken")
-        self._call = StoreRows(folder, "call")
+    def __init__(self, folder: StateFolder) -> None:
+        self._spans = rows_in(folder, _TAKEN)
+        self._call = rows_in(folder, _CALL)
 
     def load(self) -> list[Span]:
         """Return all spans."""
-        return [Span(*row) for row in self._taken.load()]
+        return [Span(*row) for row in self._spans.load()]
 
     def count(self, files: Collection[str]) -> int:
         """Count the replayed entries of these files."""
         return sum(span.entries for span in self.load() if span.file in files)
 
     def add(self, spans: Iterable[Span]) -> None:
-        """Add spans durably; may be repeated."""
-        self._taken.add(tuple(span) for span in spans)
+        """Add spans durably."""
+        self._spans.add(tuple(span) for span in spans)
 
     def call(self) -> set[str] | None:
         """Return the replays' rejects that existed when the unfinished call started; None if no call is unfinished."""
@@ -127,78 +89,3 @@ class StoreReplayed:
     def end_call(self) -> None:
         """Forget the call: all of its entries are replayed."""
         self._call.clear()
-
-
-class LocalReplayed:
-    """The records in one SQLite file.
-
-    Args:
-        folder: `<state>/<pipeline>/replay`; created by the first write.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def load(self) -> list[Span]:
-        """Return all spans."""
-        return [Span(*row) for row in self._read('SELECT file, start, "end", entries FROM taken')]
-
-    def count(self, files: Collection[str]) -> int:
-        """Count the replayed entries of these files."""
-        return sum(span.entries for span in self.load() if span.file in files)
-
-    def add(self, spans: Iterable[Span]) -> None:
-        """Add spans durably; may be repeated.
-
-        Raises:
-            WriteError: The disk refused; try again.
-        """
-        self._write("INSERT OR IGNORE INTO taken VALUES (?, ?, ?, ?)", spans)
-
-    def call(self) -> set[str] | None:
-        """Return the replays' rejects that existed when the unfinished call started; None if no call is unfinished."""
-        files = {str(row[0]) for row in self._read("SELECT file FROM call")}
-        return files or None
-
-    def begin_call(self, files: Iterable[str]) -> None:
-        """Record the result of `call`, until `end_call`.
-
-        Raises:
-            WriteError: The disk refused; try again.
-        """
-        self._write("INSERT OR IGNORE INTO call VALUES (?)", [(file,) for file in (_BEGUN, *files)])
-
-    def end_call(self) -> None:
-        """Forget the call: all of its entries are replayed.
-
-        Raises:
-            WriteError: The disk refused.
-        """
-        if self.call() is not None:
-            self._write("DELETE FROM call WHERE file >= ?", [(_BEGUN,)])
-
-    def _read(self, sql: str) -> list[tuple[Any, ...]]:
-        if not (self._folder / _FILE).exists():
-            return []
-        with closing(self._connect()) as database:
-            return list(database.execute(sql))
-
-    def _write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
-        try:
-            make_private(self._folder)
-            create_private(self._folder / _FILE)
-            with closing(self._connect()) as database, database:
-                database.executemany(sql, rows)
-        except (sqlite3.Error, OSError) as error:
-            raise WriteError(
-                f"The list of replayed dead letters cannot be written to {self._folder}: {error}",
-                step="acknowledge",
-                target=str(self._folder),
-                hint="Free disk space, or allow writing there; nothing is lost",
-            ) from error
-
-    def _connect(self) -> sqlite3.Connection:
-        database = sqlite3.connect(self._folder / _FILE, timeout=10)
-        database.execute("PRAGMA synchronous = FULL")
-        database.executescript(_TABLES)
-        return database

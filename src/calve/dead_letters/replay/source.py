@@ -11,14 +11,14 @@ import pyarrow as pa
 
 from calve.dead_letters.reader import DeadLetter, Entry, LetterStore, entries, names, stores_at
 from calve.dead_letters.replay.reader import Part, RejectsReader, table_of
-from calve.dead_letters.replay.replayed import Span, Spans, replayed_in
+from calve.dead_letters.replay.replayed import ReplayedEntries, Span, Spans
 from calve.dead_letters.replay.selection import Selection
 from calve.dead_letters.table import LetterTable
 from calve.errors import PositionLostError
-from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.observe.state_folder import Folder
 from calve.sources.source import Backlog, Planned, Position, Split
+from calve.state.folder import StateFolder
 
 __all__ = ["PART_BYTES", "RejectsSource"]
 
@@ -66,7 +66,7 @@ class RejectsSource:
     """Plans dead letters file by file in the order of their names, each entry once.
 
     Replayed entries are in two lists: those of uncommitted batches in the ledger, those of acknowledged batches in
-    `Replayed`. The replay reads only the files that `look` found: its own rejects are left for the next replay.
+    `ReplayedEntries`. The replay reads only the files that `look` found: its own rejects are left for the next replay.
 
     Args:
         folder: `<state>/<pipeline>/replay`.
@@ -85,7 +85,7 @@ class RejectsSource:
         own: str,
     ) -> None:
         self.reader = RejectsReader(dict(metadata))
-        self._replayed = replayed_in(folder)
+        self._replayed = ReplayedEntries(folder)
         self._folder, self._own_prefix = folder, own
         self._locations = locations
         self._selection = selection

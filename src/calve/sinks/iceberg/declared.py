@@ -91,7 +91,7 @@ def partition_faults(
 
 def metadata_faults(columns: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Yield the names of metadata columns that a table cannot have, each with the reason."""
-    known: dict[str, str] = {}
+    names: dict[str, str] = {}
     for name in columns:
         if not PLAIN(name):
             yield name, "must consist of letters, digits and _, and not begin with a digit"
@@ -100,7 +100,7 @@ def metadata_faults(columns: Iterable[str]) -> Iterator[tuple[str, str]]:
                 name,
                 f"Iceberg reserves this name; use another one, e.g. source{name}",
             )
-        elif (other := known.setdefault(folded(name), name)) != name:
+        elif (other := names.setdefault(folded(name), name)) != name:
             yield name, f"differs from {other} by case only"
 
 

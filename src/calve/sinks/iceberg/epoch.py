@@ -33,7 +33,7 @@ def read_as_milliseconds(schema: Schema, files: Iterable[ContentFile]) -> Iterat
         for field_id in schema.field_ids
         if type(kind := schema.find_type(field_id)) in _UNITS
     }
-    found = {
+    field_ids = {
         field_id
         for file in files
         if units
@@ -41,7 +41,7 @@ def read_as_milliseconds(schema: Schema, files: Iterable[ContentFile]) -> Iterat
         for other, upper in _bounds(file.upper_bounds, units)
         if field_id == other and lower > 0 and upper < _LATEST_SECONDS * units[field_id]
     }
-    yield from (schema.find_column_name(field_id) or "" for field_id in sorted(found))
+    yield from (schema.find_column_name(field_id) or "" for field_id in sorted(field_ids))
 
 
 def _bounds(bounds: Bounds | None, units: Mapping[int, int]) -> Iterator[tuple[int, int]]:

@@ -116,5 +116,5 @@ def _buckets(columns: list[pa.ChunkedArray], buckets: int) -> Any:
             mixed ^= mixed >> np.uint64(32)
         return mixed % np.uint64(buckets)
     flat = {f"k{number}": column for number, column in enumerate(columns)}
-    found = duck.run(f"select hash({', '.join(flat)}) % {buckets} as bucket from keys", keys=pa.table(flat))
-    return found.column("bucket").to_numpy()
+    hashed = duck.run(f"select hash({', '.join(flat)}) % {buckets} as bucket from keys", keys=pa.table(flat))
+    return hashed.column("bucket").to_numpy()

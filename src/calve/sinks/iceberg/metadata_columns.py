@@ -64,9 +64,9 @@ class MetadataColumns:
     def complete(self, schema: Schema) -> Schema:
         """Return a schema with the columns that it lacks, all optional; without columns that differ by case only."""
         folds = {folded(name) for name in self.attributes}
-        kept = [each for each in schema.fields if each.name in self.attributes or folded(each.name) not in folds]
-        highest, known = schema.highest_field_id, {each.name for each in kept}
-        new = [name for name in self.attributes if name not in known]
+        kept = [field for field in schema.fields if field.name in self.attributes or folded(field.name) not in folds]
+        highest, names = schema.highest_field_id, {field.name for field in kept}
+        new = [name for name in self.attributes if name not in names]
         fields = [
             iceberg.NestedField(highest + number, name, self._type(name), required=False)
             for number, name in enumerate(new, 1)
@@ -75,14 +75,14 @@ class MetadataColumns:
 
     def lacking(self, schema: Schema) -> Evolution:
         """Return the columns to add to an existing table."""
-        known = {each.name for each in schema.fields}
-        return Evolution([NewColumn((), name, str(self._type(name))) for name in self.attributes if name not in known])
+        names = {field.name for field in schema.fields}
+        return Evolution([NewColumn((), name, str(self._type(name))) for name in self.attributes if name not in names])
 
     def fault(self, schema: Schema) -> str | None:
         """Return why the columns of a table cannot get their metadata; None if they can."""
-        known = {each.name: each for each in schema.fields}
+        columns = {field.name: field for field in schema.fields}
         for name, attribute in self.attributes.items():
-            column, kind = known.get(name), self._type(name)
+            column, kind = columns.get(name), self._type(name)
             if column is None:
                 return f"it has no column {name} for the metadata {attribute}"
             if column.field_type not in (kind, _ALSO.get(kind), iceberg.StringType()):
@@ -93,7 +93,7 @@ class MetadataColumns:
 
     def _type(self, column: str) -> iceberg.PrimitiveType:
         kind = {**self.kinds, **_OF_BATCH}.get(self.attributes[column])
-        return next((found for arrow, found in _TYPES if arrow == kind), iceberg.StringType())
+        return next((iceberg_type for arrow, iceberg_type in _TYPES if arrow == kind), iceberg.StringType())
 
 
 NONE = MetadataColumns()

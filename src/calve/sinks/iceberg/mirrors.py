@@ -151,7 +151,7 @@ def _typed_below(kind: Any, path: tuple[str, ...], type_of: TypeOf) -> Any:
     if not isinstance(kind, dict):
         return kind
     if kind["type"] == "struct":
-        return {**kind, "fields": [_typed(each, (*path, each["name"]), type_of) for each in kind["fields"]]}
+        return {**kind, "fields": [_typed(field, (*path, field["name"]), type_of) for field in kind["fields"]]}
     below = "element" if kind["type"] == "list" else "value"
     return {**kind, below: _typed({"type": kind[below]}, (*path, below), type_of)["type"]}
 

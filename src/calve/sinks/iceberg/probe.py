@@ -9,12 +9,12 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.catalog.probe import Storage
 from calve.catalog.sqlite import sqlite_file
 from calve.dead_letters.open_table import check_letters
-from calve.durable import try_folder
 from calve.engine.engine import Engine
 from calve.errors import NoTargetError
 from calve.settings.catalog import EMBEDDED
 from calve.sinks.iceberg.check_table import missing
 from calve.sinks.iceberg.settings import IcebergSettings
+from calve.state.durable import try_folder
 from calve.write.parquet import try_writing
 
 __all__ = ["probe"]
@@ -38,11 +38,11 @@ def probe(settings: IcebergSettings, spark: Engine) -> None:
             raise missing(settings.table_identifier, properties.get("name", "iceberg"))
         return
     catalog = Catalog(spark, properties)
-    found = None if settings.dynamic else catalog.load(settings.table_identifier)
+    table = None if settings.dynamic else catalog.load(settings.table_identifier)
     if letters := catalog.load(settings.dlq_table) if settings.dlq_table else None:
         check_letters(letters)
-    if found is not None:
-        _try_writing(Storage(found.location, found.io_properties, catalog.load_java(found.identifier).io()))
+    if table is not None:
+        _try_writing(Storage(table.location, table.io_properties, catalog.load_java(table.identifier).io()))
     elif settings.auto_create:
         _try_creating(catalog, settings)
     elif not settings.dynamic:

@@ -318,10 +318,10 @@ class IcebergSettings(SinkSettings):
         self, stream: str | None, has_keys: bool, metadata: Mapping[str, pa.DataType]
     ) -> Iterator[tuple[str, str]]:
         """Refuse new tables without a key, if rows are changed by key, and metadata that the source does not have."""
-        known = [*OF_BATCH, *(name for name, kind in metadata.items() if not kind.num_fields)]
+        attributes = [*OF_BATCH, *(name for name, kind in metadata.items() if not kind.num_fields)]
         for column, attribute in self.metadata_columns.items():
-            if attribute not in known:
-                yield f"metadata_columns.{column}", unknown("metadata attribute", attribute, known)
+            if attribute not in attributes:
+                yield f"metadata_columns.{column}", unknown("metadata attribute", attribute, attributes)
         why = "operation" if self.operation is not None else "upsert" if self.upsert else stream
         if why and self.auto_create and not self.identifier_columns and not has_keys:
             yield (
@@ -388,12 +388,12 @@ class IcebergSettings(SinkSettings):
         """
         if self.case_insensitive:
             return {}
-        required = self.schema.columns if self.schema else []
-        required = [each for each in required if each.required and each.name not in self.metadata_columns]
-        found = {column.name: f"the required column {column.name}" for column in required}
+        columns = [column for column in (self.schema.columns if self.schema else []) if column.required]
+        names = [column.name for column in columns if column.name not in self.metadata_columns]
+        needs = {name: f"the required column {name}" for name in names}
         if self.changes:
-            found |= {name.partition(".")[0]: f"the identifier column {name}" for name in self.identifier_columns}
-        return found
+            needs |= {name.partition(".")[0]: f"the identifier column {name}" for name in self.identifier_columns}
+        return needs
 
 
 SETTINGS = IcebergSettings

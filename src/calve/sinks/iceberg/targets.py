@@ -132,14 +132,14 @@ class SinkTargets:
             CommitError: A mirror cannot be changed.
         """
         with self._lock:
-            self._tables = {name: one for name, one in self._tables.items() if isinstance(one, Table)}
-            known = [name for name in self.mirrors.names() if name in self._tables]
-        for name in known:
+            self._tables = {name: table for name, table in self._tables.items() if isinstance(table, Table)}
+            mirrored = [name for name in self.mirrors.names() if name in self._tables]
+        for name in mirrored:
             if self._followed.get(name) != self.mirrors.of(name):
                 self._follow(name)
                 self.refresh(name)
 
-    def refresh(self, name: str, found: Table | None = None) -> None:
+    def refresh(self, name: str, loaded: Table | None = None) -> None:
         """Update a known table after a commit, because others may have changed it.
 
         The committer's threads and the pipeline's thread, which adds columns, do this at the same time: a loaded table
@@ -147,13 +147,13 @@ class SinkTargets:
 
         Args:
             name: The table's identifier.
-            found: The table after the commit, if the commit changed only marks; None: load it.
+            loaded: The table after the commit, if the commit changed only marks; None: load it.
         """
         with self._lock:
-            known = self._tables.get(name)
-        if not isinstance(known, Table):
+            before = self._tables.get(name)
+        if not isinstance(before, Table):
             return  # another sink's table: else each commit would cost one load per sink
-        if found is not None and known.differs_by_marks_only(found):
+        if loaded is not None and before.differs_by_marks_only(loaded):
             return  # keep the cached results for its columns
         table = self._load(name)
         try:
@@ -162,7 +162,7 @@ class SinkTargets:
             table = None  # the next batch treats it as unknown
         newer = None if table is None else self._keyed(table)
         with self._lock:
-            is_newer = self._tables.get(name) is known
+            is_newer = self._tables.get(name) is before
             if is_newer and newer is not None:
                 self._tables[name] = newer
             elif is_newer:
@@ -179,15 +179,15 @@ class SinkTargets:
         if self.has(name):
             return True
         try:
-            found = self._found(name)
-            self._check(found)
+            table = self._found(name)
+            self._check(table)
         except CalveError as error:
             if error.verdict is Verdict.AGAIN:
                 raise
             return False  # `fit` tells
-        if found is not None:
-            self._keep(name, found)
-        return found is not None
+        if table is not None:
+            self._keep(name, table)
+        return table is not None
 
     def fit(self, name: str, inferred: Inferred | None) -> None:
         """Fit a table to the fields that tasks found: load or create an unknown table, add columns to a known one.
@@ -196,24 +196,24 @@ class SinkTargets:
             CalveError: The catalog does not answer, or the sink's only table cannot be written.
         """
         with self._lock:
-            known = self._tables.get(name)
-        if isinstance(known, Table):
-            self._fit_known(known, inferred)
+            before = self._tables.get(name)
+        if isinstance(before, Table):
+            self._fit_known(before, inferred)
             return
         self._followed.pop(name, None)
         try:
-            found = self._found(name) or self._make(name, inferred, isinstance(known, Draft))
-            self._check(found)
+            target = self._found(name) or self._make(name, inferred, isinstance(before, Draft))
+            self._check(target)
         except UnsupportedError as error:
             if self._static is not None:
                 raise
             self._warn_once(name, f"{error.message}; its events are rejected. {error.hint}")
-            found = Absent(Code.SINK_REFUSED.value, error.message)
+            target = Absent(Code.SINK_REFUSED.value, error.message)
         except CalveError as error:
             if not self._concerns_only_this_table(name, error):
                 raise
-            found = Absent(Code.NO_SUCH_TABLE.value, f"the table {name} cannot be created: {error.message}")
-        self._keep(name, found)
+            target = Absent(Code.NO_SUCH_TABLE.value, f"the table {name} cannot be created: {error.message}")
+        self._keep(name, target)
 
     def _concerns_only_this_table(self, name: str, error: CalveError) -> bool:
         """Return whether an error comes from this table's name or events, so that other tables can be created.
@@ -249,7 +249,7 @@ class SinkTargets:
             return False
         key, evolves = self.settings.identifier_columns, self.settings.schema_evolution
         has_deletes = self.settings.changes and self.settings.write_mode == EQUALITY_DELETE
-        done = [each for source in sources if evolves for each in follow(self.catalog, name, source, key, has_deletes)]
+        done = [step for source in sources if evolves for step in follow(self.catalog, name, source, key, has_deletes)]
         self._followed[name] = sources
         if done:
             self._log.info(f"the table {name} follows its source: {', '.join(done[:5])}")
@@ -264,7 +264,7 @@ class SinkTargets:
         lacking = self._metadata.lacking(table.schema)
         if lacking.add and self.settings.schema_evolution:
             table = self.catalog.evolve(table.identifier, lacking)
-            self._log.info(f"added to the table {table.identifier}: {', '.join(each.name for each in lacking.add)}")
+            self._log.info(f"added to the table {table.identifier}: {', '.join(column.name for column in lacking.add)}")
         if not self.settings.changes:
             return table
         if table.format_version < 2:
@@ -280,12 +280,12 @@ class SinkTargets:
             return table
         return self.catalog.add_unpartitioned_spec(table.identifier)
 
-    def _fit_known(self, known: Table, inferred: Inferred | None) -> None:
+    def _fit_known(self, table: Table, inferred: Inferred | None) -> None:
         try:
-            self._keep(known.identifier, self._evolve(known, inferred) if inferred else known)
+            self._keep(table.identifier, self._evolve(table, inferred) if inferred else table)
         except NoTargetError:  # dropped meanwhile: the next pass treats it as unknown
             with self._lock:
-                self._tables.pop(known.identifier, None)
+                self._tables.pop(table.identifier, None)
 
     def _make(self, name: str, inferred: Inferred | None, is_drafted: bool) -> Table | Absent | Draft:
         if self.settings.auto_create and (mirrored := self.mirrors.schema(name)) is not None:
@@ -351,7 +351,7 @@ class SinkTargets:
             return replace(table, draft=evolved(table, evolution)[0])
         changed = self._ready(self.catalog.evolve(table.identifier, evolution))
         if evolution.add:
-            names = listed([".".join((*each.path, each.name)) for each in evolution.add], 5)
+            names = listed([".".join((*column.path, column.name)) for column in evolution.add], 5)
             self._log.info(f"added to the table {table.identifier}: {names}")
             for line in unclear_columns(changed, inferred, self.rules.types):
                 self._log.info(line)

@@ -49,7 +49,11 @@ class TableWriter:
         self._losses = Losses()
 
     def write(
-        self, tables: Sequence[str], events: pa.Table, table_of_row: TableOfRow, left: list[RowNumbers] | None = None
+        self,
+        tables: Sequence[str],
+        events: pa.Table,
+        table_of_row: TableOfRow,
+        unrouted: list[RowNumbers] | None = None,
     ) -> Iterator[tuple[str, pa.Table]]:
         """Convert events and write their rows; changes are kept until all have come."""
         table = self._job.tables.get(tables[0])
@@ -61,17 +65,17 @@ class TableWriter:
             key = self._job.alike(tables[0])
             if key not in self._converters:
                 self._converters[key] = self._job.converter(table)
-            parts = _convert(self._converters[key], self._job.with_batch(events), table_of_row, left)
+            parts = _convert(self._converters[key], self._job.with_batch(events), table_of_row, unrouted)
             while (part := self._work.timed("convert", next, parts, None)) is not None:
                 self._work.begin(tables[part[0]])
                 yield from self._converted(tables[part[0]], events, part[1])
 
     def finish(self) -> list[Misfit]:
         """Write what the changes add up to, or hand it on."""
-        for table, one in self._converters.items():
-            if isinstance(one, Reducer) and isinstance(table, str) and table not in self._misfits:
+        for table, converter in self._converters.items():
+            if isinstance(converter, Reducer) and isinstance(table, str) and table not in self._misfits:
                 self._work.begin(table)
-                self._work.timed("write", self._write_net, table, one)
+                self._work.timed("write", self._write_net, table, converter)
         return [
             Misfit(TableRef(self._work.sink, table), None if inferred is None else inferred.encodable())
             for table, inferred in self._misfits.items()
@@ -91,11 +95,14 @@ class TableWriter:
         """Return the staged files, without those of tables whose events come again."""
         # Rows that were handed on are in no file of this task, but their times are known here alone.
         timed = (Stream(self._work.sink, table) for table in self._times)
-        files = {**files, **{one: Written(self._job.table_of(one)[0]) for one in timed if one not in files}}
+        files = {
+            **files,
+            **{written: Written(self._job.table_of(written)[0]) for written in timed if written not in files},
+        }
         return Receipt(
             tables=[
-                self._job.table_files(stream, one, self._work.run, self._latest(stream.table))
-                for stream, one in files.items()
+                self._job.table_files(stream, written, self._work.run, self._latest(stream.table))
+                for stream, written in files.items()
                 if stream.table not in self._misfits
             ],
             nulled=self._losses.nulled(self._misfits),
@@ -148,9 +155,9 @@ class TableWriter:
         return self._times[table].latest if table in self._times else {}
 
     def _misfit(self, table: str, inferred: Inferred | None) -> None:
-        known = self._misfits.get(table)
+        fields = self._misfits.get(table)
         self._misfits[table] = (
-            known.merge(inferred) if known is not None and inferred is not None else known or inferred
+            fields.merge(inferred) if fields is not None and inferred is not None else fields or inferred
         )
 
 
@@ -169,9 +176,9 @@ def _is_checked(events: pa.Table) -> bool:
 
 
 def _convert(
-    converter: Converter | Reducer, events: pa.Table, table_of_row: TableOfRow, left: list[RowNumbers] | None
+    converter: Converter | Reducer, events: pa.Table, table_of_row: TableOfRow, unrouted: list[RowNumbers] | None
 ) -> Iterator[tuple[int, Converted]]:
     if isinstance(converter, Reducer):  # has one table
         yield 0, converter.convert(events)
     else:
-        yield from converter.convert_for(events, table_of_row, left)
+        yield from converter.convert_for(events, table_of_row, unrouted)

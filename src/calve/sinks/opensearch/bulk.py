@@ -150,11 +150,11 @@ class Bulk:
         """Send some lines, and repeat those that failed temporarily."""
         tries = _Tries(self._max_retries, self._pause)
         while len(rows):
-            left, why = self._once(path, lines, rows, sent)
-            if len(left) and not tries.wait(progress=len(left) < len(rows)):
-                self._refuse(left, why, sent)
+            remaining, why = self._once(path, lines, rows, sent)
+            if len(remaining) and not tries.wait(progress=len(remaining) < len(rows)):
+                self._refuse(remaining, why, sent)
                 return
-            rows = left
+            rows = remaining
 
     def _once(self, path: str, lines: pa.LargeStringArray, rows: RowNumbers, sent: Sent) -> tuple[RowNumbers, str]:
         """Send lines; return those to repeat, and the reason."""

@@ -87,8 +87,8 @@ class Documents:
         superseded = (sent.superseded if self._writing.shape.keyed else 0) + lines.overwritten
         counts["rows"] += len(events) - rejected - superseded
         counts["superseded"] += superseded
-        found = rejects_table(Reject(one.row, Code.SINK_REFUSED, "", one.reason) for one in sent.refused)
-        rejects = found if lines.rejects is None else pa.concat_tables([lines.rejects, found])
+        refused = rejects_table(Reject(refusal.row, Code.SINK_REFUSED, "", refusal.reason) for refusal in sent.refused)
+        rejects = refused if lines.rejects is None else pa.concat_tables([lines.rejects, refused])
         return rejects.set_column(0, "row", pc.add(rejects["row"], first)) if first else rejects
 
     def written(self) -> list[IndexDocuments]:
@@ -101,7 +101,7 @@ class Documents:
             return self._bulk.send(index, text)
         rows = pc.indices_nonzero(text.is_valid())
         sent = self._bulk.send(index, text.drop_null())
-        return Sent([Refused(rows[one.row].as_py(), one.reason) for one in sent.refused], sent.superseded)
+        return Sent([Refused(rows[refusal.row].as_py(), refusal.reason) for refusal in sent.refused], sent.superseded)
 
     def _revise(self, index: str, text: pa.LargeStringArray, steps: pa.Table) -> Sent:
         """Read documents, change them and send them, some events at a time."""
@@ -110,10 +110,12 @@ class Documents:
         for start in range(0, len(steps), _STEPS):
             part = steps.slice(start, _STEPS)
             reviser = Reviser(self._bulk, index, self._writing.version_type)
-            made = list(reviser.revise([Step(**one) for one in part.to_pylist()]))
-            sent = self._send(index, pa.array([one if isinstance(one, str) else None for one in made], _TEXT))
-            refused = sent.refused + [one for one in made if isinstance(one, Refused)]
-            whole.refused += [Refused(start + one.row, one.reason) for one in refused]
+            revisions = list(reviser.revise([Step(**revision) for revision in part.to_pylist()]))
+            sent = self._send(
+                index, pa.array([revision if isinstance(revision, str) else None for revision in revisions], _TEXT)
+            )
+            refused = sent.refused + [revision for revision in revisions if isinstance(revision, Refused)]
+            whole.refused += [Refused(start + revision.row, revision.reason) for revision in refused]
             whole.superseded += sent.superseded + reviser.superseded
         return whole
 

@@ -47,7 +47,7 @@ def dated(text: str, time_tenths: int) -> str:
         SettingsError: The date pattern is invalid.
     """
     at = datetime.fromtimestamp(time_tenths / 10, UTC)
-    return _DATE.sub(lambda found: _shown(found[1], at), text)
+    return _DATE.sub(lambda pattern: _shown(pattern[1], at), text)
 
 
 def pattern(text: str) -> str:

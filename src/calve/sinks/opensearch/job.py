@@ -32,5 +32,5 @@ class DocumentJob(SinkJob):
 
     def preview(self, table: str, events: pa.Table) -> Preview:
         """Return the events that cannot become documents; send nothing."""
-        found = self.writing.shape.lines(events, self.fields).rejects
-        return Preview(rejects_table([]) if found is None else found)
+        rejects = self.writing.shape.lines(events, self.fields).rejects
+        return Preview(rejects_table([]) if rejects is None else rejects)

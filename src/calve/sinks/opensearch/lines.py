@@ -66,15 +66,15 @@ class Shape:
         nth = _suffixes(events[VERSION])
         if PART in events.column_names:  # it is the same if only this part is replayed
             nth = pc.coalesce(pc.binary_join_element_wise("-p", duck.one_array(events[PART]), ""), nth)
-        found = duck.run(self.sql, events=events.append_column(_DOCUMENT, texts).append_column(_NTH, nth))
-        faults = duck.one_array(found["fault"])
-        text = duck.one_array(found["line"]).cast(pa.large_string())
-        overwritten = _overwritten(found["id"], text) if self.has_actions else None
+        documents = duck.run(self.sql, events=events.append_column(_DOCUMENT, texts).append_column(_NTH, nth))
+        faults = duck.one_array(documents["fault"])
+        text = duck.one_array(documents["line"]).cast(pa.large_string())
+        overwritten = _overwritten(documents["id"], text) if self.has_actions else None
         return Lines(
             text=text if overwritten is None else pc.if_else(overwritten, pa.scalar(None, pa.large_string()), text),
             overwritten=0 if overwritten is None else pc.sum(overwritten).as_py() or 0,
             rejects=_rejects(faults) if faults.null_count < len(faults) else None,
-            steps=found.select(_STEPS) if self.reads else None,
+            steps=documents.select(_STEPS) if self.reads else None,
         )
 
 
@@ -108,13 +108,15 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
         compile_format(text or "", metadata)
         for text in (settings.id_text, settings.routing_text, settings.pipeline, settings.document_version)
     )
-    kinds = [(one.when, one.type) for one in settings.actions] or [(None, settings.action)]
+    kinds = [(expression.when, expression.type) for expression in settings.actions] or [(None, settings.action)]
     whens = [compile_condition(when or "true", metadata) for when, _ in kinds]
     types = [compile_format(kind, metadata) for _, kind in kinds]
     cases = " ".join(f"WHEN {when.sql} THEN lower({kind.sql})" for when, kind in zip(whens, types, strict=True))
     number = f"CASE WHEN regexp_full_match({version.sql}, '[0-9]+') THEN try_cast({version.sql} AS BIGINT) END"
-    used = [one.metadata for one in (id_, routing, pipeline, version, *types)] + [one.metadata for one in whens]
-    statics = {one.static.lower() if one.static is not None else None for one in types}
+    used = [expression.metadata for expression in (id_, routing, pipeline, version, *types)] + [
+        expression.metadata for expression in whens
+    ]
+    statics = {expression.static.lower() if expression.static is not None else None for expression in types}
     has_actions = settings.id_text is not None and [kind for _, kind in kinds] == [_TOLD] and "bulk_action" in metadata
     reads = settings.id_text is not None and not has_actions and not statics <= {"index", "delete"}
     sql = _SELECT.format(
@@ -160,9 +162,9 @@ def _overwritten(ids: pa.ChunkedArray, text: pa.LargeStringArray) -> pa.BooleanA
 
 def _fault() -> str:
     keyed = ", ".join(map(duckdb_text, sorted(KEYED)))
-    known = ", ".join(map(duckdb_text, ACTIONS))
+    actions = ", ".join(map(duckdb_text, ACTIONS))
     return (
-        f"CASE WHEN coalesce(action, '') NOT IN ({known}) THEN 'action' "
+        f"CASE WHEN coalesce(action, '') NOT IN ({actions}) THEN 'action' "
         f"WHEN empty THEN 'empty' WHEN id IS NULL AND action IN ({keyed}) THEN 'key' "
         f"WHEN octet_length(encode(id)) > {_LONGEST_ID} THEN 'long' WHEN version IS NULL THEN 'version' END"
     )

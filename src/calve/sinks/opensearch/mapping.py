@@ -83,15 +83,15 @@ def make_index(client: Client, index: str, mapping: dict[str, Any], settings: di
         SinkUnavailableError: OpenSearch does not answer.
         SinkRefusedError: It refuses the index.
     """
-    found = client.request("GET", f"/{index}/_mapping")
-    if found.is_temporary:
-        raise client.unavailable(f"does not show the index {index}", found)
-    if found.status != 200:
+    mapping_answer = client.request("GET", f"/{index}/_mapping")
+    if mapping_answer.is_temporary:
+        raise client.unavailable(f"does not show the index {index}", mapping_answer)
+    if mapping_answer.status != 200:
         _create(client, index, mapping, settings)
         return []
     now = mapping["_meta"][_SOURCES]
     with client.understood():
-        held: dict[str, dict[str, Any]] = json.loads(found.data)
+        held: dict[str, dict[str, Any]] = json.loads(mapping_answer.data)
         meta = next(iter(held.values()))["mappings"].get("_meta", {})
         if not _MADE.items() <= meta.items():
             return []
@@ -107,11 +107,11 @@ def make_index(client: Client, index: str, mapping: dict[str, Any], settings: di
 def _create(client: Client, index: str, mapping: dict[str, Any], settings: dict[str, Any]) -> None:
     if _has_template(client, index):
         return
-    made = client.request("PUT", f"/{index}", json.dumps({"mappings": mapping, "settings": settings}).encode())
-    if made.is_temporary:
-        raise client.unavailable(f"cannot create the index {index}", made)
-    if made.status >= 300 and b"resource_already_exists" not in made.data:
-        reason = made.reason[:300]
+    answer = client.request("PUT", f"/{index}", json.dumps({"mappings": mapping, "settings": settings}).encode())
+    if answer.is_temporary:
+        raise client.unavailable(f"cannot create the index {index}", answer)
+    if answer.status >= 300 and b"resource_already_exists" not in answer.data:
+        reason = answer.reason[:300]
         hint = field_hint(reason) or "Set your own mapping with template_content"
         raise SinkRefusedError(f"OpenSearch refuses the index {index}: {reason}", step="start", target=index, hint=hint)
 
@@ -126,14 +126,15 @@ def _has_template(client: Client, index: str) -> bool:
     with client.understood():
         templates = json.loads(legacy.data).values() if legacy.status == 200 else ()
         return any(
-            one.get("mappings") and any(fnmatch.fnmatchcase(index, pattern) for pattern in one["index_patterns"])
-            for one in templates
+            template.get("mappings")
+            and any(fnmatch.fnmatchcase(index, pattern) for pattern in template["index_patterns"])
+            for template in templates
         )
 
 
 def _properties(fields: list[dict[str, Any]]) -> dict[str, Any]:
-    found = {field["name"]: _of(field["type"]) for field in fields}
-    return {name: kind for name, kind in found.items() if kind is not None}
+    types = {field["name"]: _of(field["type"]) for field in fields}
+    return {name: kind for name, kind in types.items() if kind is not None}
 
 
 def _of(kind: Any) -> dict[str, Any] | None:

@@ -55,8 +55,8 @@ def obstacle(reason: str, is_one_index: bool = True) -> Obstacle | None:
         is_one_index: Whether all documents go to one index. If each event names its index, a state of an index is
             about its documents, and does not stop those of others.
     """
-    states = (each for each in _OBSTACLES if is_one_index or not each.is_of_index)
-    return next((each for each in states if each.pattern.search(reason)), None)
+    states = (state for state in _OBSTACLES if is_one_index or not state.is_of_index)
+    return next((state for state in states if state.pattern.search(reason)), None)
 
 
 def field_hint(reason: str) -> str:

@@ -83,7 +83,7 @@ class Reviser:
 
     def revise(self, steps: Sequence[Step]) -> Iterator[str | Refused | None]:
         """Yield a line for each step; None if it is rejected, done already, or older than the document."""
-        self._read({(one.id, one.routing) for one in steps if one.reads})
+        self._read({(reading.id, reading.routing) for reading in steps if reading.reads})
         for row, step in enumerate(steps):
             yield self._revised(row, step) if step.id is not None and step.fault is None else step.line
 
@@ -135,8 +135,8 @@ class Reviser:
                 target=self._path.split("/")[1],
                 hint="Calve retries the batch; check the state of the index, and the user's permissions",
             )
-        for key, found in zip(keys, docs, strict=True):
-            self._current[key] = _Current(found.version, bytes(found.source) if found.found else None)
+        for key, document in zip(keys, docs, strict=True):
+            self._current[key] = _Current(document.version, bytes(document.source) if document.found else None)
 
 
 def merged(old: bytes, new: bytes) -> bytes:

@@ -185,12 +185,12 @@ class OpenSearchSettings(SinkSettings):
             except OSError as error:
                 raise SettingsError(f"{self.template_file} cannot be read: {error.strerror}") from error
         try:
-            found = json.loads(given) if isinstance(given, str) else given
+            template = json.loads(given) if isinstance(given, str) else given
         except ValueError as error:
             raise SettingsError(f"the template is not JSON: {error}") from error
-        if found is not None and not isinstance(found, dict):
+        if template is not None and not isinstance(template, dict):
             raise SettingsError("the template is not a JSON object")
-        return found
+        return template
 
     @property
     def dlq_prefix(self) -> str | None:
@@ -214,9 +214,9 @@ class OpenSearchSettings(SinkSettings):
             yield "authentication", "means the same as username and password; set only one"
         if self.password is not None and not self.username:
             yield "password", "needs a username"
-        for one, other in (("document_id_field", "document_id"), ("routing_field", "routing")):
-            if getattr(self, one) and getattr(self, other):
-                yield one, f"means the same as {other}; set only one"
+        for name, other in (("document_id_field", "document_id"), ("routing_field", "routing")):
+            if getattr(self, name) and getattr(self, other):
+                yield name, f"means the same as {other}; set only one"
         yield from self._check_actions()
         try:
             _ = self.template
@@ -231,12 +231,12 @@ class OpenSearchSettings(SinkSettings):
 
     def _check_actions(self) -> Iterator[tuple[str, str]]:
         given = [("action", self.action)] if not self.actions else []
-        given += [(f"actions[{index}].type", one.type) for index, one in enumerate(self.actions)]
+        given += [(f"actions[{index}].type", action.type) for index, action in enumerate(self.actions)]
         for path, text in given:
             if text.lower() in KEYED and not self.id_text:
                 yield path, f"{text} needs a document_id"
-        for index, one in enumerate(self.actions[:-1]):
-            if one.when is None:
+        for index, action in enumerate(self.actions[:-1]):
+            if action.when is None:
                 yield f"actions[{index}]", "has no `when`, so the following actions are never used"
         if self.document_version is not None and not self.id_text:
             yield "document_version", "needs a document_id"

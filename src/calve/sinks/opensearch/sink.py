@@ -112,12 +112,12 @@ class OpenSearchSink:
 
     def _index(self, time_tenths: int) -> Format:
         text = dated(self._settings.index, time_tenths)
-        found = compile_format(text, self._names)
+        compiled = compile_format(text, self._names)
         if not self._settings.normalize_index:
-            return found
-        if found.static is not None:
-            return compile_format(normal(found.static))
-        return dataclasses.replace(found, sql=normal_sql(found.sql))
+            return compiled
+        if compiled.static is not None:
+            return compile_format(normal(compiled.static))
+        return dataclasses.replace(compiled, sql=normal_sql(compiled.sql))
 
 
 def open(opening: Opening) -> Sink:

@@ -47,10 +47,10 @@ def prepare(client: Client, settings: OpenSearchSettings) -> None:
 
 def template_of(settings: OpenSearchSettings) -> dict[str, Any] | None:
     """Return the template for new indexes of a sink; None if nothing is configured."""
-    found, counts = settings.template, settings.counts
-    if found is None and not counts:
+    template, counts = settings.template, settings.counts
+    if template is None and not counts:
         return None
-    whole: dict[str, Any] = {"index_patterns": [pattern(settings.index)], **(found or {})}
+    whole: dict[str, Any] = {"index_patterns": [pattern(settings.index)], **(template or {})}
     inner = whole if settings.template_type == "v1" else dict(whole.get("template", {}))
     inner["settings"] = {**inner.get("settings", {}), **counts}
     return whole if inner is whole else {**whole, "template": inner}

@@ -8,18 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from calve.errors import SourceError
-from calve.object_store import StateFolder, StoreFolder
 from calve.observe import humanize
 from calve.sources.database.outbox import Outbox, Waiter
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.stream_position import DurablePositions, StreamPosition
-from calve.sources.log import store_chain
 from calve.sources.log.index import Index, LogPosition
 from calve.sources.log.log import Limits, Log
 from calve.sources.log.segment import anywhere
 from calve.sources.log.segment import name as segment_name
+from calve.sources.log.storage import storage_in
 from calve.sources.source import Backlog, Planned, Position, Split
 from calve.sources.source_files import SourceFiles
+from calve.state.folder import StateFolder
 
 __all__ = ["ChangeLog"]
 
@@ -119,11 +119,7 @@ class ChangeLog:
 
     def clear(self) -> None:
         """Remove all changes; the log is closed, and may be opened again with a new object."""
-        if isinstance(self._folder, StoreFolder):
-            store_chain.clear(self._folder)
-        else:
-            for path in self._folder.glob("*.log"):
-                path.unlink()
+        storage_in(self._folder).clear()
 
     def close(self) -> None:
         """Write what waits, and end; may be called twice."""

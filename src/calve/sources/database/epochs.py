@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterable
 from pathlib import PurePath
 
 from calve.errors import InvariantError
-from calve.object_store import state_folder_at
 from calve.sources.database.table import Table
 from calve.sources.source_files import FilesAt, SourceFiles, encoded, files_in, read_as
+from calve.state.location import state_folder_at
 
 __all__ = ["Epochs", "read_epoch", "read_epochs"]
 

@@ -13,7 +13,6 @@ import pyarrow as pa
 from calve.event.columns import SCHEMA, TYPED
 from calve.event.declared import declaration
 from calve.event.typed import with_decimals_as_strings
-from calve.object_store import state_folder_at
 from calve.sources.database.attributes import METADATA, OfTransaction
 from calve.sources.database.change import Change, Row, Values
 from calve.sources.database.changes import Changes, Decoded, by_table, effects
@@ -26,6 +25,7 @@ from calve.sources.database.table import Table
 from calve.sources.log import record
 from calve.sources.log.records import records
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
+from calve.state.location import state_folder_at
 
 __all__ = ["DatabaseReader"]
 

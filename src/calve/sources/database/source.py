@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from calve.errors import CalveError, PositionLostError, SourceUnavailableError, Verdict
-from calve.object_store import state_folder_at
 from calve.observe.humanize import many
 from calve.observe.log import Log as LogLines
 from calve.sources.database import anew, reload
@@ -26,6 +25,7 @@ from calve.sources.database.stream import DatabaseStream, Target
 from calve.sources.database.table import Table
 from calve.sources.source import Backlog, Planned, Position, SharedTargets, SourceTable
 from calve.sources.source_files import files_in
+from calve.state.location import state_folder_at
 from calve.stop_point import reach
 
 __all__ = ["ANY", "STEP", "DatabaseSource"]

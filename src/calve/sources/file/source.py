@@ -7,11 +7,10 @@ from dataclasses import asdict
 from functools import partial
 
 from calve.errors import PositionLostError, SettingsError
-from calve.object_store import StateFolder
 from calve.sources.file.codec import Part, codec_of, divisible, ranges
 from calve.sources.file.csv_check import HeaderCheck
 from calve.sources.file.listing import Listing
-from calve.sources.file.processed_files import finished_in
+from calve.sources.file.processed_files import ProcessedFiles
 from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Found, Storage
@@ -19,6 +18,7 @@ from calve.sources.file.stream import compression_of
 from calve.sources.file.tail.source import TailSource
 from calve.sources.source import ALONE, Backlog, Beginning, Planned, Position, SourceContext, Split
 from calve.sources.try_start import try_first_event
+from calve.state.folder import StateFolder
 
 __all__ = ["PART_BYTES", "FileSource", "open", "probe"]
 
@@ -57,7 +57,7 @@ class FileSource:
     def __init__(self, settings: FileSettings, folder: StateFolder, pipeline: str) -> None:
         self.reader = FileReader(settings)
         self._settings, self._folder, self._pipeline = settings, folder, pipeline
-        self._finished = finished_in(folder)
+        self._finished = ProcessedFiles(folder)
         self._listing = Listing(settings, pipeline)
         self._headers = HeaderCheck(settings, pipeline)
         self._once = False
@@ -136,7 +136,6 @@ class FileSource:
         if beginning.timestamp_ms is not None:
             files = [file for file in files if file.modified < beginning.timestamp_ms * 1_000_000]
         self._finished.add(files)
-        self._finished.close()
         return {"files": len(files)}
 
     def acknowledge(self, planned: Planned) -> None:
@@ -150,8 +149,7 @@ class FileSource:
         self._planned.pop(_count(planned.position) - len(files), None)
 
     def stop(self) -> None:
-        """Close the list of finished files."""
-        self._finished.close()
+        """Do nothing: nothing stays open."""
 
     def _ready(self, position: Position | None) -> list[Found]:
         if _count(position) > len(self._taken):

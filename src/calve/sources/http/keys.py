@@ -15,8 +15,8 @@ from datetime import timedelta
 from pathlib import PurePath
 
 from calve.errors import SourceError
-from calve.object_store import StateFolder
 from calve.sources.source_files import SourceFiles, files_in
+from calve.state.folder import StateFolder
 
 __all__ = ["KeyStore"]
 

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from calve.arrays import pack_texts
-from calve.object_store import state_folder_at
 from calve.sources.log.record import Head
 from calve.sources.log.records import records
 from calve.sources.source import EVENT, READ_BYTES, READ_ROWS, Split
+from calve.state.location import state_folder_at
 
 __all__ = ["HEADERS", "HttpReader"]
 

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from calve.errors import InvariantError, SourceError
-from calve.files.private import make_private
-from calve.object_store import StateFolder
 from calve.sources.http.keys import KeyStore
 from calve.sources.http.reader import HttpReader
 from calve.sources.http.server import Server, try_port
@@ -17,6 +14,7 @@ from calve.sources.http.settings import HttpSettings
 from calve.sources.log.index import Index, LogPosition
 from calve.sources.log.log import Limits, Log
 from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext
+from calve.state.folder import StateFolder
 
 __all__ = ["HttpSource", "open", "probe"]
 
@@ -49,8 +47,7 @@ class HttpSource:
             WriteError: The object store does not answer; may be repeated.
         """
         try:
-            if isinstance(self._folder, Path):
-                make_private(self._folder)
+            self._folder.make()
             self._keys.load()
             self._index.load(position)
             self._keys.add(key for each in self._index.segments for key in each.keys)

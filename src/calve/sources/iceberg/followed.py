@@ -22,7 +22,6 @@ from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.sources.iceberg.settings import TableSettings
 from calve.sources.iceberg.spool import Spools
-from calve.sources.iceberg.store_spool import StoreSpools
 from calve.sources.iceberg.table_offset import TableOffset
 from calve.sources.source import SourceTable
 
@@ -183,7 +182,7 @@ class Followed:
             found = leap
         return joined(history, found, _JOINED, most_bytes // _LOADED_SHARE) if most_bytes else found
 
-    def write(self, spools: Spools | StoreSpools, offset: TableOffset, step: Step, most_bytes: int) -> TableOffset:
+    def write(self, spools: Spools, offset: TableOffset, step: Step, most_bytes: int) -> TableOffset:
         """Write the changes of a step to a spool; return the offset at its beginning.
 
         Raises:

@@ -18,6 +18,7 @@ from calve.sources.iceberg.declared import declaration
 from calve.sources.iceberg.metadata import METADATA, ORIGIN
 from calve.sources.iceberg.spool import ABOUT, Spools
 from calve.sources.source import READ_BYTES, READ_ROWS, SourceTable, Split
+from calve.state.location import state_folder_at
 
 __all__ = ["IcebergReader"]
 
@@ -69,7 +70,7 @@ class IcebergReader:
             SourceUnavailableError: The store does not answer.
         """
         if "://" not in self.folder:
-            return Path(self.folder, spool, part), Spools(Path(self.folder)).table(spool)
+            return Path(self.folder, spool, part), Spools(state_folder_at(self.folder)).table(spool)
         about = structs.decode(self._content(f"{spool}/{ABOUT}"), SourceTable)
         return pa.BufferReader(self._content(f"{spool}/{part}")), about
 

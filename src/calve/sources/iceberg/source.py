@@ -8,23 +8,20 @@ from functools import partial
 from time import monotonic
 from typing import Any, Protocol
 
-import msgspec
-
-from calve import durable, structs
 from calve.changes.plan import Planner
 from calve.engine.engine import Engine
 from calve.errors import PositionLostError
-from calve.object_store import StateFolder, StoreFolder
 from calve.observe.log import Log
 from calve.sources.iceberg.followed import Followed
 from calve.sources.iceberg.protect import Protection
 from calve.sources.iceberg.reader import IcebergReader
 from calve.sources.iceberg.settings import IcebergSourceSettings
 from calve.sources.iceberg.spool import Spools
-from calve.sources.iceberg.store_spool import StoreSpools
 from calve.sources.iceberg.table_offset import TableOffset, offsets, position
 from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext, SourceTable, Split
-from calve.store_client import file_io_at
+from calve.state import values
+from calve.state.clients import file_io_at
+from calve.state.folder import StateFolder
 
 __all__ = ["IcebergSource", "Lake", "open", "probe"]
 
@@ -62,13 +59,12 @@ class IcebergSource:
         pipeline: str,
         lake_of: Callable[[Mapping[str, str]], Lake],
     ) -> None:
-        storage = file_io_at(str(folder)) if isinstance(folder, StoreFolder) else {}
-        self.reader = IcebergReader(str(folder.absolute()), storage=storage)
+        self.reader = IcebergReader(folder.absolute().location, storage=file_io_at(folder.location))
         self._settings = settings
         self._folder = folder
         self._lake_of = lake_of
         self._log = Log(pipeline)
-        self._spools = StoreSpools(folder) if isinstance(folder, StoreFolder) else Spools(folder)
+        self._spools = Spools(folder)
         self._protection = Protection(pipeline, self._log) if settings.protect_snapshots else None
         self._tables: dict[str, Followed] = {}
         self._begun: dict[str, TableOffset] = {}
@@ -166,17 +162,10 @@ class IcebergSource:
         if not new:
             return
         self._begun |= {name: table.begin() for name, table in self._tables.items() if name in new}
-        if isinstance(self._folder, StoreFolder):
-            self._folder.put(_BEGUN, msgspec.json.encode(position(self._begun)))
-            return
-        durable.make_folder(self._folder)
-        durable.replace(self._folder / _BEGUN, position(self._begun))
+        self._folder.put(_BEGUN, values.encoded(position(self._begun)))
 
     def _read_begun(self) -> Position | None:
-        if not isinstance(self._folder, StoreFolder):
-            return durable.read(self._folder / _BEGUN)
-        found = self._folder.get(_BEGUN)
-        return structs.decode(found.content, Position) if found else None
+        return values.read(self._folder, _BEGUN)
 
     def _offsets(self, found: Position | None) -> dict[str, TableOffset]:
         """Return the offset of each table, after all steps that change no row, and replaced if it is lost."""

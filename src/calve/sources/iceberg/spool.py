@@ -1,4 +1,8 @@
-"""Files of changes in the state folder, so that a batch can be read again, even if the table has changed.
+"""Files of changes in the state, so that a batch can be read again, even if the table has changed.
+
+    iceberg/<spool>/part-….parquet
+    iceberg/<spool>/sizes.json       on an object store: the size of the rows of each file; a copied spool has none
+    iceberg/<spool>/table.json       appears last; without it there is no spool
 
 A spool is a folder of Parquet files with rows and metadata attributes, ordered by file name; the changes of one key are
 in one file or in the right order. Rows are structs, `_typed`; if Parquet cannot store their types, they are JSON text,
@@ -7,7 +11,6 @@ in one file or in the right order. Rows are structs, `_typed`; if Parquet cannot
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Collection, Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,19 +19,19 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import parquet
 
-from calve.durable import read, refused, replace, sync
 from calve.errors import SourceError
 from calve.event.columns import EVENT, TYPED
 from calve.sources.source import SourceTable
-from calve.stop_point import reach
+from calve.state import durable, values
+from calve.state.folder import StateFolder
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["ABOUT", "Part", "Spools", "row_bytes", "write_parquet"]
+__all__ = ["ABOUT", "Part", "Spools"]
 
 _PART_ROWS = 100_000
-_UNFINISHED = ".unfinished"
+_SIZES = "sizes.json"
 ABOUT = "table.json"
 _EXACT = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -53,39 +56,33 @@ class Part:
 
 
 class Spools:
-    """The spools of one source; runs on the driver.
+    """The spools of one source; `table` also runs on executors.
 
     Args:
-        folder: `<state>/<pipeline>/iceberg`.
+        folder: `<state>/<pipeline>/iceberg`, local or on an object store.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: StateFolder) -> None:
         self._folder = folder.absolute()
+        self._known: dict[str, _Content] = {}
 
     def write(self, name: str, events: DataFrame, table: SourceTable) -> None:
         """Write events of a table to a new spool; durable on return.
 
         Raises:
-            WriteError: The disk refused.
+            WriteError: The local disk is full, or the store does not answer.
         """
-        unfinished = self._folder / f"{name}{_UNFINISHED}"
-        try:
-            write_parquet(events, unfinished)
-            for part in unfinished.glob("part-*"):
-                sync(part)
-            replace(unfinished / ABOUT, asdict(table))
-            reach("spool.before-publish")
-            unfinished.rename(self._folder / name)
-            sync(self._folder)
-        except OSError as error:
-            raise refused(unfinished, error) from error
-        finally:
-            shutil.rmtree(unfinished, ignore_errors=True)
+        with self._folder.building(name, last=ABOUT) as folder:
+            _write_parquet(events, folder)
+            if self._folder.is_shared:  # where each file would be fetched for its size
+                sizes = {file.name: _row_bytes(file, file.name) for file in sorted(folder.glob("part-*"))}
+                durable.replace(folder / _SIZES, values.encoded(sizes))
+            durable.replace(folder / ABOUT, values.encoded(asdict(table)))
 
     def table(self, name: str) -> SourceTable | None:
         """Return the table of a spool; None if the spool no longer exists."""
-        about = read(self._folder / name / ABOUT)
-        return None if about is None else SourceTable(**about)
+        content = self._content(name)
+        return content.table if content else None
 
     def parts(self, name: str, after: str = "") -> list[Part]:
         """Return the files of a spool after one of them.
@@ -93,32 +90,62 @@ class Spools:
         Raises:
             SourceError: The spool no longer exists.
         """
-        folder = self._folder / name
-        if not folder.is_dir():
-            hint = "Restore the state folder; or use a new --state, which reads the table from its start"
-            raise SourceError(f"The changes in {folder} no longer exist", step="read", target=name, hint=hint)
-        files = sorted(file for file in folder.glob("part-*") if file.name > after)
-        return [Part(name, file.name, size) for file in files if (size := row_bytes(file, file.name))]
+        content = self._content(name)
+        if content is None:
+            hint = "Restore the state; or use a new --state, which reads the table from its start"
+            raise SourceError(f"The changes in {self._folder / name} are gone", step="read", target=name, hint=hint)
+        return [Part(name, part, size) for part, size in sorted(content.parts.items()) if part > after and size]
 
     def remove(self, parts: Iterable[tuple[str, str]], kept: Collection[str]) -> None:
         """Remove files that are no longer needed, and empty spools unless they are in `kept`."""
         spools = set()
         for spool, name in parts:
-            (self._folder / spool / name).unlink(missing_ok=True)
+            (self._folder / spool).remove([name])
             spools.add(spool)
-        self.drop(spool for spool in spools - set(kept) if not any((self._folder / spool).glob("part-*")))
+        self.drop(spool for spool in spools - set(kept) if not _part_names(self._folder / spool))
 
     def drop(self, spools: Iterable[str]) -> None:
         """Remove spools."""
         for spool in spools:
-            shutil.rmtree(self._folder / spool, ignore_errors=True)
+            self._known.pop(spool, None)
+            (self._folder / spool).remove([ABOUT])
+            (self._folder / spool).clear()
 
     def keep_only(self, spools: Collection[str]) -> None:
         """Remove the spools of a killed run."""
-        self.drop(folder.name for folder in self._folder.glob("*/") if folder.name not in spools)
+        self.drop(set(self._folder.folders()) - set(spools))
+
+    def _content(self, name: str) -> _Content | None:
+        if name not in self._known:
+            folder = self._folder / name
+            table = values.read_as(folder, ABOUT, SourceTable)
+            if table is None:
+                return None
+            sizes = values.read_as(folder, _SIZES, dict[str, int])
+            self._known[name] = _Content(table, _sizes(folder) if sizes is None else sizes)
+        return self._known[name]
 
 
-def write_parquet(events: DataFrame, folder: Path) -> None:
+@dataclass(frozen=True)
+class _Content:
+    """What a spool has: its table, and the size of the rows of each file."""
+
+    table: SourceTable
+    parts: dict[str, int]
+
+
+def _part_names(folder: StateFolder) -> list[str]:
+    return [name for name in folder.names() if name.startswith("part-")]
+
+
+def _sizes(folder: StateFolder) -> dict[str, int]:
+    if not folder.is_shared:  # only the end of each file is read
+        return {name: _row_bytes(Path(folder.location, name), name) for name in _part_names(folder)}
+    files = {name: folder.get(name) for name in _part_names(folder)}
+    return {name: _row_bytes(pa.BufferReader(file.content), name) for name, file in files.items() if file}
+
+
+def _write_parquet(events: DataFrame, folder: Path) -> None:
     """Write events to Parquet files in a local folder, with all values unchanged; no file is without rows."""
     others = [column for column in events.columns if column not in (EVENT, TYPED)]
     options = {
@@ -131,11 +158,11 @@ def write_parquet(events: DataFrame, folder: Path) -> None:
         events.sparkSession.conf.set(setting, value)
     events.write.mode("overwrite").options(**options).parquet(f"file://{folder}")
     for part in folder.glob("part-*"):  # Spark writes one for the first partition in any case
-        if not row_bytes(part, part.name):
+        if not _row_bytes(part, part.name):
             part.unlink()
 
 
-def row_bytes(file: Path | pa.BufferReader, name: str) -> int:
+def _row_bytes(file: Path | pa.BufferReader, name: str) -> int:
     """Return the size of the rows of a file, before compression.
 
     Raises:

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 
 from calve.errors import PositionLostError, SettingsError, SourceError
-from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.sources.kafka import position as positions
 from calve.sources.kafka.client import lost
@@ -28,6 +27,7 @@ from calve.sources.source import (
     Split,
 )
 from calve.sources.try_start import try_start
+from calve.state.folder import StateFolder
 
 __all__ = ["KafkaSource", "open", "probe"]
 

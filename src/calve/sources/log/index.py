@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from calve.errors import PositionLostError
-from calve.object_store import StateFolder, StoreFolder
-from calve.sources.log import segment, store_chain
+from calve.sources.log import segment
 from calve.sources.log.record import SEGMENT_HEAD_BYTES
 from calve.sources.log.segment import IsEnd, Segment, anywhere
+from calve.sources.log.storage import lost, storage_in
 from calve.sources.source import Backlog, Planned, Position, Split
+from calve.state.folder import StateFolder
 
 __all__ = ["SPLIT_BYTES", "Index", "LogPosition"]
 
@@ -61,26 +60,9 @@ class Index:
             WriteError: The store does not answer; may be repeated.
         """
         at = LogPosition.of(position) if position else None
-        if isinstance(self._folder, StoreFolder):
-            self._segments = store_chain.take_over(self._folder, at or (0, 0), self._is_end)
-        else:
-            self._segments = list(self._on_disk(self._folder, at))
+        self._segments = storage_in(self._folder).load(at, self._is_end)
         if at:
             self._check(at)
-
-    def _on_disk(self, folder: Path, at: LogPosition | None) -> Iterator[Segment]:
-        expected = 0
-        paths = sorted(folder.glob("[0-9]" * 12 + ".log"))
-        for path in paths:
-            border = at.offset if at and at.segment == int(path.stem) else 0
-            loaded = segment.load(path, path == paths[-1], border, self._is_end)
-            if loaded is None:
-                path.unlink()
-                continue
-            if expected and expected != loaded.number:
-                raise self._lost(expected)
-            expected = loaded.number + 1
-            yield loaded
 
     @property
     def last(self) -> Segment | None:
@@ -180,13 +162,7 @@ class Index:
             raise self._lost(at.segment)
 
     def _lost(self, number: int) -> PositionLostError:
-        path = self._folder / segment.name(number)  # on a store the objects that begin with its number
-        return PositionLostError(
-            f"the log {path} is missing, and its events were not all read",
-            step="start",
-            target=str(path),
-            hint="Restore it from a copy; if these events may be lost, start the pipeline with a new state",
-        )
+        return lost(self._folder / segment.name(number))  # on a store the objects that begin with its number
 
 
 _Part = tuple[Segment, int]

@@ -13,15 +13,14 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from calve.errors import CalveError
-from calve.object_store import StateFolder, StoreFolder
 from calve.observe.humanize import size as shown_size
 from calve.observe.log import Log as LogLines
 from calve.sources.log import record
 from calve.sources.log.index import Index, LogPosition
 from calve.sources.log.record import SEGMENT_HEAD_BYTES, Events
 from calve.sources.log.segment import Segment
-from calve.sources.log.store_tail import StoreTail
-from calve.sources.log.tail import Tail
+from calve.sources.log.storage import storage_in
+from calve.state.folder import StateFolder
 
 __all__ = ["Entry", "Keys", "Limits", "Log", "Outcome"]
 
@@ -103,7 +102,7 @@ class Log:
         self._keys = keys
         self._limits = limits
         self._lines = LogLines(pipeline)
-        self._tail = StoreTail(folder, self._lines) if isinstance(folder, StoreFolder) else Tail(folder)
+        self._tail = storage_in(folder).end(self._lines)
         self._waiting: deque[Entry] = deque()
         self._released: LogPosition | None = None
         self._closing = self._ended = False

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from calve.durable import sync
 from calve.errors import PositionLostError, SourceError
 from calve.files.private import private
 from calve.sources.log import record
 from calve.sources.log.record import SEGMENT_HEAD_BYTES, BadRecordError
+from calve.state.durable import sync
 
 __all__ = ["MARK_BYTES", "IsEnd", "Segment", "anywhere", "check_border", "create", "damaged", "load", "name"]
 

@@ -22,10 +22,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 from calve.errors import PositionLostError, WriteError
-from calve.object_store import Listed, StoreFolder
 from calve.sources.log import record
 from calve.sources.log.record import SEGMENT_HEAD_BYTES, BadRecordError
 from calve.sources.log.segment import IsEnd, Segment, check_border, damaged
+from calve.state.folder import Listed
+from calve.state.store_folder import StoreFolder
 
 __all__ = ["Kind", "clear", "head", "name", "names_of", "place", "take_over"]
 

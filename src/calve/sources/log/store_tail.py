@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 from calve.errors import CalveError, OvertakenError
 from calve.network.backoff import delay
-from calve.object_store import StoreFolder
 from calve.observe.log import Log as LogLines
 from calve.sources.log import store_chain
 from calve.sources.log.segment import Segment
 from calve.sources.log.store_chain import Kind
+from calve.state.store_folder import StoreFolder
 
 __all__ = ["StoreTail"]
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 
-from calve.object_store import StateFolder
 from calve.sources.database.connection import ServerError
 from calve.sources.database.stopped import UnreadableError
 from calve.sources.database.table import Table
@@ -17,6 +16,7 @@ from calve.sources.mysql.failure import NO_RIGHTS, session
 from calve.sources.mysql.servers import current
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.wire import Connection
+from calve.state.folder import StateFolder
 
 __all__ = ["begin_at_position"]
 

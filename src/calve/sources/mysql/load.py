@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from calve.errors import SourceUnavailableError
-from calve.object_store import StateFolder
 from calve.sources.database.outbox import Block
 from calve.sources.database.pieces import Piece, grouped
 from calve.sources.database.stopped import UnreadableError, unreadable
@@ -25,6 +24,7 @@ from calve.sources.mysql.quote import quoted
 from calve.sources.mysql.results import columns_of
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.wire import Connection
+from calve.state.folder import StateFolder
 
 __all__ = ["chunks", "read_chunk"]
 

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from calve.object_store import state_folder_at
 from calve.sources.database.attributes import OfTransaction
 from calve.sources.database.change import Change, Row
 from calve.sources.database.changes import Decoded
@@ -20,6 +19,7 @@ from calve.sources.mysql import rows
 from calve.sources.mysql.attributes import OWN
 from calve.sources.mysql.load import read_chunk
 from calve.sources.mysql.settings import MysqlSettings
+from calve.state.location import state_folder_at
 
 __all__ = ["MysqlReader"]
 

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from calve.errors import CalveError, SourceError, SourceUnavailableError
-from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.sources.database.own_targets import OwnTargets
 from calve.sources.database.reload import Beginning
@@ -31,6 +30,7 @@ from calve.sources.mysql.survey import odd_columns
 from calve.sources.mysql.wire import Connection
 from calve.sources.source import ALONE, SharedTargets, SourceContext, no_shared_targets
 from calve.sources.source_files import encoded, read_json
+from calve.state.folder import StateFolder
 
 __all__ = ["MysqlSource", "check", "open", "probe"]
 

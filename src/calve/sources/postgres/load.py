@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from calve.object_store import StateFolder
 from calve.sources.database.pieces import Piece
 from calve.sources.database.stopped import INTERRUPTED, UnreadableError, unreadable
 from calve.sources.database.table import Table
@@ -15,6 +14,7 @@ from calve.sources.postgres.quote import literal, quoted
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.snapshot import SnapshotName
 from calve.sources.postgres.wire import Connection, connect
+from calve.state.folder import StateFolder
 
 __all__ = ["chunks", "read_chunk"]
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from calve.compiled import postgres as core
-from calve.object_store import state_folder_at
 from calve.sources.database.attributes import OfTransaction
 from calve.sources.database.change import Change, Row, Values
 from calve.sources.database.changes import Decoded
@@ -22,6 +21,7 @@ from calve.sources.postgres.load import read_chunk
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.tuples import texts
 from calve.sources.postgres.values import typed_rows
+from calve.state.location import state_folder_at
 
 __all__ = ["PostgresReader"]
 

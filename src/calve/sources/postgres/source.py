@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from calve.object_store import StateFolder, StoreFolder
 from calve.sources.database import reload
 from calve.sources.database.connection import ServerError
 from calve.sources.database.own_targets import OwnTargets
@@ -30,6 +29,7 @@ from calve.sources.postgres.stream import Stream
 from calve.sources.postgres.survey import odd_columns
 from calve.sources.postgres.wire import Connection, connect
 from calve.sources.source import ALONE, SharedTargets, SourceContext, no_shared_targets
+from calve.state.folder import StateFolder
 
 __all__ = ["PostgresSource", "check", "drop", "held", "open", "probe"]
 
@@ -62,7 +62,7 @@ class PostgresSource(DatabaseSource):
                 self._go_on(begun, database.name)
                 slots.require_slot(database, self._settings, self._pipeline)
                 self._new_tables.add(connection, database)
-                if isinstance(self._folder, StoreFolder):
+                if self._folder.is_shared:
                     release.end_former(database, self._settings, self._pipeline, self._lines)
             return begun, database.flushed()
 

@@ -21,7 +21,7 @@ import urllib3
 from calve.errors import SourceError, SourceUnavailableError
 from calve.sources.s3.settings import Aws
 from calve.sources.s3.signing import Keys, signed
-from calve.store_client import SET_CLOCK, blames_clock, profile_keys, s3_environment
+from calve.state.clients import SET_CLOCK, blames_clock, profile_keys, s3_environment
 
 __all__ = ["Lease", "keys_of"]
 

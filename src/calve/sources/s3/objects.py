@@ -17,7 +17,7 @@ from obstore.store import S3Store
 from calve.errors import CalveError, SourceError, SourceUnavailableError
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.settings import Aws, Bucket
-from calve.store_client import SET_CLOCK, blames_clock, profile_keys, s3_environment
+from calve.state.clients import SET_CLOCK, blames_clock, profile_keys, s3_environment
 
 __all__ = ["S3Object", "failed", "listed", "opened", "remove", "store_of"]
 

@@ -17,7 +17,7 @@ from calve.network.no_answer import no_answer
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.settings import Aws, Sqs
 from calve.sources.s3.signing import signed
-from calve.store_client import SET_CLOCK, blames_clock, s3_environment
+from calve.state.clients import SET_CLOCK, blames_clock, s3_environment
 
 __all__ = ["LONGEST_HIDDEN_SECONDS", "Message", "Queue"]
 

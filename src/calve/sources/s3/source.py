@@ -8,11 +8,10 @@ from dataclasses import asdict
 from functools import partial
 
 from calve.errors import PositionLostError, SettingsError
-from calve.object_store import StateFolder
 from calve.observe.log import Log
 from calve.sources.file.codec import codec_of, divisible, ranges
 from calve.sources.file.csv_check import HeaderCheck
-from calve.sources.file.processed_files import finished_in
+from calve.sources.file.processed_files import ProcessedFiles
 from calve.sources.file.storage import Found
 from calve.sources.file.stream import compression_of
 from calve.sources.s3.inbox import Inbox
@@ -23,6 +22,7 @@ from calve.sources.s3.reader import S3Reader, object_of
 from calve.sources.s3.settings import S3SourceSettings
 from calve.sources.source import ALONE, Backlog, Beginning, Planned, Position, SourceContext, Split
 from calve.sources.try_start import try_first_event
+from calve.state.folder import StateFolder
 
 __all__ = ["PART_BYTES", "S3Source", "check", "open", "probe"]
 
@@ -69,7 +69,7 @@ class S3Source:
         self._settings, self._folder, self._pipeline = settings, folder, pipeline
         self._log = Log(pipeline)
         self._headers = HeaderCheck(settings.format, pipeline)
-        self._finished = finished_in(folder)
+        self._finished = ProcessedFiles(folder)
         self._finder = _finder(settings, pipeline)
         self._once, self._has_found = False, False
         self._next_forget = 0.0
@@ -166,7 +166,6 @@ class S3Source:
         if beginning.timestamp_ms is not None:
             objects = [one for one in objects if one.modified < beginning.timestamp_ms * 1_000_000]
         self._finish(objects)
-        self._finished.close()
         return {"objects": len(objects)}
 
     def acknowledge(self, planned: Planned) -> None:
@@ -184,9 +183,8 @@ class S3Source:
         self._planned.pop(_count(planned.position) - len(objects), None)
 
     def stop(self) -> None:
-        """Stop receiving messages, and close the list of read objects."""
+        """Stop receiving messages."""
         self._finder.stop()
-        self._finished.close()
 
     def _finish(self, objects: Sequence[S3Object]) -> None:
         self._finished.add(Found(one.identity, one.size_bytes, one.modified) for one in objects)

@@ -4,10 +4,10 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from calve.durable import replace_bytes
 from calve.event.reject import Code, Reject, rejects_table
 from calve.record.written import IndexDocuments
 from calve.sinks.job import DirectWriter, Preview, SinkJob
+from calve.state.durable import replace
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Writer:
     def write(self, table, events):
         good = [f"{text}\n" for text in events["json"].to_pylist() if "bad" not in text]
         number = zlib.crc32(repr(events["event_version"].to_pylist()).encode())
-        replace_bytes(Path(f"{self.job.prefix}{number:08x}"), "".join(good).encode())
+        replace(Path(f"{self.job.prefix}{number:08x}"), "".join(good).encode())
         self.rows += len(good)
         return self.job.preview(table, events).rejects
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from calve.sinks.lines.job import Job
 
 from calve.dead_letters.rejects import DeadLetterLocation
-from calve.durable import make_folder, try_folder
 from calve.expression import compile_format
 from calve.route.gates import gates
 from calve.route.route import SinkRoute
 from calve.sinks.sink import Order
+from calve.state.durable import make_folder, try_folder
 
 
 class Sink:

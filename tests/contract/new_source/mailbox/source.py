@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from calve.durable import make_folder, try_folder
 from calve.sources.source import ALONE, EVENT, Backlog, Planned, Split
+from calve.state.durable import make_folder, try_folder
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Reader:
 
 class Source:
     def __init__(self, folder, suffix):
-        self.reader, self.suffix, self.last = Reader(folder.absolute()), suffix, None
+        self.reader, self.suffix, self.last = Reader(Path(folder.absolute().location)), suffix, None
 
     def start(self, position, once, pending=()):
         make_folder(self.reader.folder)
@@ -64,4 +64,4 @@ def open(settings, folder, pipeline, context=ALONE):
 
 
 def probe(settings, folder, pipeline, context):
-    try_folder(folder)
+    try_folder(Path(folder.location))

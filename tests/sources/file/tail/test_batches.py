@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from calve.errors import SourceError
-from calve.object_store import StoreFolder
 from calve.sources.file import source
 from calve.sources.file.tail import followed
 from calve.sources.source import Beginning
+from calve.state.local_folder import LocalFolder
+from calve.state.store_folder import StoreFolder
 from sources.file.tail.world import ALL, STACKS, Tail, append, old
 
 
@@ -72,7 +73,7 @@ def test_a_line_that_is_longer_than_a_batch_is_read(log: Path) -> None:
     assert Tail(log.parent).lines(10) == lines
 
 
-@pytest.mark.parametrize("place", [Path, lambda folder: StoreFolder(f"memory://{folder.name}")])
+@pytest.mark.parametrize("place", [LocalFolder, lambda folder: StoreFolder(f"memory://{folder.name}")])
 def test_a_planned_batch_reads_the_same_after_its_file_was_cut_and_removed(
     log: Path, place: Callable[[Path], Any]
 ) -> None:

@@ -14,6 +14,7 @@ from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.sources.file import source
 from calve.sources.file.settings import FileSettings
+from calve.state.local_folder import LocalFolder
 from sources.file.tail.world import LINES, Tail, append, old
 
 
@@ -43,7 +44,7 @@ def test_files_that_were_read_without_tail_are_followed_from_their_former_end(lo
     for name, text in (("app.log", "a\nb\n"), ("grown.log", "c\n"), ("cut.log", "d\ne\n")):
         (log.parent / name).write_text(text)
     options = {"path": str(log.parent / "*.log"), "codec": LINES}
-    whole = source.open(FileSettings(**options), log.parent / "state", "p")
+    whole = source.open(FileSettings(**options), LocalFolder(log.parent / "state"), "p")
     whole.start(None, True)
     planned = whole.plan(None, 1 << 20)
     assert planned is not None

@@ -12,6 +12,7 @@ from calve.sources.file import source
 from calve.sources.file.settings import CodecSettings, FileSettings, MultilineCodec, NewlineCodec
 from calve.sources.file.tail.source import TailSource
 from calve.sources.source import Planned
+from calve.state.local_folder import LocalFolder
 from sources.file.texts import table
 
 ALL = 1 << 40
@@ -38,7 +39,7 @@ class Tail:
         """Start a new source at the position, as after a kill."""
         if self.source:
             self.source.stop()  # which only closes files
-        opened = source.open(self.settings, self.folder / "state", "p")
+        opened = source.open(self.settings, LocalFolder(self.folder / "state"), "p")
         assert isinstance(opened, TailSource)
         self.source = opened
         self.source.start(json.loads(json.dumps(self.position)), once, pending or [])

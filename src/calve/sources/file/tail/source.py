@@ -11,12 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calve.errors import SettingsError, SourceUnavailableError
-from calve.object_store import StateFolder
 from calve.observe.humanize import size
 from calve.observe.log import Log
 from calve.sources.file.listing import Listing
 from calve.sources.file.paths import shown
-from calve.sources.file.processed_files import finished_in
+from calve.sources.file.processed_files import ProcessedFiles
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.tail.cut import Cutter
 from calve.sources.file.tail.discovery import Discovery, codec_for
@@ -24,6 +23,7 @@ from calve.sources.file.tail.followed import Followed, Piece, Read
 from calve.sources.file.tail.reader import TailReader
 from calve.sources.file.tail.spool import Spool
 from calve.sources.source import Backlog, Beginning, Planned, Position, Split
+from calve.state.folder import StateFolder
 from calve.stop_point import reach
 
 __all__ = ["TailSource"]
@@ -46,7 +46,7 @@ class TailSource:
     def __init__(self, settings: FileSettings, folder: StateFolder, pipeline: str) -> None:
         self._spool = Spool(folder.absolute() / "tail")
         self.reader = TailReader(settings, self._spool)
-        self._finished = finished_in(folder)
+        self._finished = ProcessedFiles(folder)
         self._settings, self._pipeline = settings, pipeline
         self._log = Log(pipeline)
         self._discovery = Discovery(settings, pipeline)
@@ -156,7 +156,6 @@ class TailSource:
     def _read_before(self) -> list[Any]:
         """Return the entries of the files that were read without `tail`, each to the size that it had then."""
         sizes = {file.path: file.size_bytes for file in self._finished.load()}
-        self._finished.close()
         entries = []
         for file in self._discovery.look([]):
             if file.path in sizes and self._opens(file):

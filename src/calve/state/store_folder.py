@@ -1,6 +1,6 @@
 """Small objects on an object store, with the conditions that make them safe for several writers.
 
-The store is one of `store_client`. It must honour the conditions of a write: that the object does not exist
+The store is one of `clients`. It must honour the conditions of a write: that the object does not exist
 (`If-None-Match: *`, on Google Cloud Storage generation 0), and that it still is the one that was read (`If-Match` with
 its ETag, on Google Cloud Storage its generation).
 """
@@ -10,19 +10,22 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from calve.errors import CalveError, SettingsError, SetupError, WriteError
-from calve.store_client import CREDENTIALS, SET_CLOCK, blames_clock, connected
+from calve.files.temporary import temporary_folder
+from calve.state.clients import CREDENTIALS, SET_CLOCK, blames_clock, connected
+from calve.state.folder import Listed, NewFile, TaggedContent
+from calve.stop_point import reach
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-__all__ = ["Found", "Listed", "StateFolder", "StoreFolder", "state_folder_at"]
+__all__ = ["StoreFolder"]
 
 _STEP = "ledger"
 _LASTING = ("NoSuchBucket", "ContainerNotFound", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken")
@@ -37,24 +40,9 @@ _NO_KEYS = "169.254.169.254"
 """Without keys the library asks the machine of a cloud for them, at this address."""
 
 
-class Found(NamedTuple):
-    """An object: its content, and the tag that changes with each write."""
-
-    content: bytes
-    tag: str
-
-
-class Listed(NamedTuple):
-    """An object without its content."""
-
-    name: str
-    size_bytes: int
-    changed_at: datetime
-
-
 @dataclass(frozen=True)
 class StoreFolder:
-    """A prefix on an object store, used like a folder: `folder / "name"`.
+    """Implements `StateFolder` by a prefix on an object store.
 
     Every method raises WriteError if the store does not answer, and SetupError if it refuses the keys or the bucket.
 
@@ -90,48 +78,60 @@ class StoreFolder:
         return self.location
 
     @property
+    def is_shared(self) -> bool:
+        """See `StateFolder`."""
+        return True
+
+    @property
     def name(self) -> str:
-        """The last part of the URI."""
+        """See `StateFolder`."""
         return self.location.rpartition("/")[2]
 
     @property
     def parent(self) -> StoreFolder:
-        """The folder above it."""
+        """See `StateFolder`."""
         return StoreFolder(self.location.rpartition("/")[0])
 
     def absolute(self) -> StoreFolder:
-        """Return itself: a URI is always absolute."""
+        """See `StateFolder`."""
         return self
 
+    def make(self) -> None:
+        """See `StateFolder`."""
+
     def exists(self) -> bool:
-        """Return whether any object is below it."""
+        """See `StateFolder`."""
         return next(self._listed(), None) is not None
 
-    def names(self) -> list[str]:
-        """Return the names of all objects below it, relative to it, sorted."""
-        return sorted(self._listed())
+    def folders(self) -> list[str]:
+        """See `StateFolder`."""
+        return self.entries()[0]
 
-    def get(self, name: str) -> Found | None:
-        """Return an object; None if it does not exist."""
+    def names(self) -> list[str]:
+        """See `StateFolder`."""
+        return sorted(name for name in self._listed() if name and not name.endswith("/"))  # no marks of consoles
+
+    def get(self, name: str) -> TaggedContent | None:
+        """See `StateFolder`."""
         import obstore
 
         with self._errors():
             try:
-                found = obstore.get(self._store, self._path(name))
+                answer = obstore.get(self._store, self._path(name))
             except FileNotFoundError:
                 return None
-            return Found(bytes(found.bytes()), str(found.meta[self._tag]))
+            return TaggedContent(bytes(answer.bytes()), str(answer.meta[self._tag]))
 
-    def look(self, name: str) -> Listed | None:
+    def head(self, name: str) -> Listed | None:
         """Return what a listing says of an object; None if it does not exist."""
         import obstore
 
         with self._errors():
             try:
-                found = obstore.head(self._store, self._path(name))
+                meta = obstore.head(self._store, self._path(name))
             except FileNotFoundError:
                 return None
-            return Listed(name, found["size"], found["last_modified"])
+            return Listed(name, meta["size"], meta["last_modified"])
 
     def entries(self) -> tuple[list[str], list[Listed]]:
         """Return the names of the folders and the objects directly in it."""
@@ -139,18 +139,15 @@ class StoreFolder:
 
         prefix = self._path("")
         with self._errors():
-            found = obstore.list_with_delimiter(self._store, prefix)
+            listing = obstore.list_with_delimiter(self._store, prefix)
             objects = [
-                Listed(str(one["path"])[len(prefix) :], one["size"], one["last_modified"]) for one in found["objects"]
+                Listed(str(meta["path"])[len(prefix) :], meta["size"], meta["last_modified"])
+                for meta in listing["objects"]
             ]
-            return [str(one)[len(prefix) :].rstrip("/") for one in found["common_prefixes"]], objects
+            return [str(path)[len(prefix) :].rstrip("/") for path in listing["common_prefixes"]], objects
 
     def get_range(self, name: str, start: int, size_bytes: int) -> bytes:
-        """Return a part of an object.
-
-        Raises:
-            FileNotFoundError: It does not exist.
-        """
+        """See `StateFolder`."""
         import obstore
 
         with self._errors():
@@ -161,25 +158,41 @@ class StoreFolder:
         raise FileNotFoundError(f"{self / name}")
 
     def put(self, name: str, content: bytes) -> None:
-        """Write an object, whether or not it exists."""
+        """See `StateFolder`."""
         import obstore
 
         with self._errors():
             obstore.put(self._store, self._path(name), content)
 
     def create(self, name: str, content: bytes) -> str | None:
-        """Write an object unless it exists; return its tag, or None if it exists.
-
-        After a lost answer the object may be there although this call failed.
-        """
+        """See `StateFolder`."""
         return self._put_if(name, content, "create")
 
     def swap(self, name: str, content: bytes, tag: str) -> str | None:
-        """Write an object if its tag is still this one; return its new tag, or None if it has changed or is gone.
-
-        After a lost answer the object may be written although this call failed or returned None.
-        """
+        """See `StateFolder`."""
         return self._put_if(name, content, {self._tag: tag})
+
+    @contextlib.contextmanager
+    def new_file(self, name: str) -> Iterator[NewFile]:
+        """Open a new object of any size, which a local file holds until it is published."""
+        with tempfile.NamedTemporaryFile(prefix="calve-new-") as file:
+
+            def publish() -> None:
+                file.flush()
+                self.upload(name, Path(file.name))
+
+            yield NewFile(file.write, publish)
+
+    @contextlib.contextmanager
+    def building(self, name: str, last: str) -> Iterator[Path]:
+        """Yield the path of a new local folder, whose files are uploaded when the block ends; see `StateFolder`."""
+        with temporary_folder("calve-spool-") as temporary:
+            yield temporary / name
+            for file in sorted((temporary / name).glob("[!._]*")):
+                if file.name != last:
+                    (self / name).upload(file.name, file)
+            reach("spool.before-publish")
+            (self / name).upload(last, temporary / name / last)
 
     def upload(self, name: str, file: Path | IO[bytes]) -> None:
         """Write an object of any size from a local file, whether or not it exists."""
@@ -189,7 +202,7 @@ class StoreFolder:
             obstore.put(self._store, self._path(name), file)
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove objects; those that do not exist count as removed."""
+        """See `StateFolder`."""
         import obstore
 
         with self._errors():
@@ -197,10 +210,16 @@ class StoreFolder:
                 with contextlib.suppress(FileNotFoundError):
                     obstore.delete(self._store, self._path(name))
 
+    def clear(self) -> None:
+        """See `StateFolder`."""
+        self.remove(self.names())
+
     def remove_all(self, names: Sequence[str]) -> None:
-        """Remove many objects with few requests, where the store can; those that do not exist count as removed."""
+        """See `StateFolder`."""
         import obstore
 
+        if not names:
+            return
         with self._errors():
             try:
                 obstore.delete(self._store, [self._path(name) for name in names])
@@ -210,18 +229,14 @@ class StoreFolder:
         self.remove(names)
 
     def check_conditions(self) -> None:
-        """Check that the store refuses writes whose condition does not hold.
-
-        Raises:
-            SetupError: It does not: two drivers could both believe that they own the state.
-        """
+        """See `StateFolder`."""
         name = f"_calve-probe-{os.urandom(8).hex()}"
         try:
             self.create(name, b"1")
             refuses = self.create(name, b"2") is None
-            found = self.get(name)
-            swaps = found is not None and self.swap(name, b"3", found.tag) is not None
-            refuses = refuses and found is not None and self.swap(name, b"4", found.tag) is None
+            probe = self.get(name)
+            swaps = probe is not None and self.swap(name, b"3", probe.tag) is not None
+            refuses = refuses and probe is not None and self.swap(name, b"4", probe.tag) is None
         finally:
             self.remove([name])
         if not (refuses and swaps):
@@ -256,7 +271,7 @@ class StoreFolder:
         prefix = self._path("")
         with self._errors():
             for chunk in obstore.list(self._store, prefix):
-                yield from (str(one["path"])[len(prefix) :] for one in chunk)
+                yield from (str(meta["path"])[len(prefix) :] for meta in chunk)
 
     @property
     def _store(self) -> ObjectStore:
@@ -311,25 +326,12 @@ class StoreFolder:
         )
 
 
-StateFolder = Path | StoreFolder
-"""A folder of the state: on a local disk, or on an object store."""
-
-
-def state_folder_at(location: str) -> StateFolder:
-    """Return a folder of the state, by its path or URI.
-
-    Raises:
-        SettingsError: It is on a store that cannot keep a state.
-    """
-    return StoreFolder.at(location) if "://" in location else Path(location)
-
-
 def _reason(error: Exception) -> str:
     """Return what the store or the operating system says, without the addresses, headers and retries around it."""
     text = str(error)
     if status := _STATUS.search(text):
-        said = (found[1] for pattern in _ANSWER if (found := pattern.search(text)))
-        return ": ".join((status[1].strip(), *said))
+        answer = (part[1] for pattern in _ANSWER if (part := pattern.search(text)))
+        return ": ".join((status[1].strip(), *answer))
     if system := _OF_THE_SYSTEM.search(text):
         return system[1]
     if "TimedOut" in text:

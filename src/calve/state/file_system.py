@@ -1,6 +1,6 @@
 """The objects of stores as files, for what reads and writes files with pyarrow; S3 has pyarrow's own file system.
 
-The connections are those of `object_store`, on the driver and on executors, with the credentials of the environment.
+The connections are those of `store_folder`, on the driver and on executors, with the credentials of the environment.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from calve.errors import CalveError
-from calve.object_store import Listed, StoreFolder
+from calve.state.folder import Listed
+from calve.state.store_folder import StoreFolder
 
 __all__ = ["file_system", "files_of"]
 
@@ -99,10 +100,10 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no ty
     def open_input_file(self, path: str) -> pa.NativeFile:
         with _as_os_error():
             folder, name = self._object(path)
-            found = folder.look(name)
-        if found is None:
+            listed = folder.head(name)
+        if listed is None:
             raise FileNotFoundError(f"{folder / name}")
-        return pa.PythonFile(_Reader(folder, found), mode="r")
+        return pa.PythonFile(_Reader(folder, listed), mode="r")
 
     def open_output_stream(self, path: str, metadata: Any) -> pa.NativeFile:
         return pa.PythonFile(_Writer(*self._object(path)), mode="w")
@@ -119,14 +120,14 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no ty
 
     def _info(self, path: str) -> pafs.FileInfo:
         folder, name = self._object(path)
-        if found := folder.look(name) if folder.location.rstrip("/") != f"{self._scheme}:" else None:
-            return _file(path, found)
+        if listed := folder.head(name) if folder.location.rstrip("/") != f"{self._scheme}:" else None:
+            return _file(path, listed)
         is_folder = self._folder(path).exists()
         return pafs.FileInfo(path, pafs.FileType.Directory if is_folder else pafs.FileType.NotFound)
 
     def _below(self, base: str, recursive: bool) -> Iterator[pafs.FileInfo]:
         folders, objects = self._folder(base).entries()
-        yield from (_file(f"{base}/{one.name}", one) for one in objects)
+        yield from (_file(f"{base}/{listed.name}", listed) for listed in objects)
         for name in folders:
             yield pafs.FileInfo(f"{base}/{name}", pafs.FileType.Directory)
             if recursive:
@@ -136,9 +137,9 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no ty
 class _Reader(io.RawIOBase):
     """Reads an object in ranges, as they are asked for."""
 
-    def __init__(self, folder: StoreFolder, found: Listed) -> None:
+    def __init__(self, folder: StoreFolder, listed: Listed) -> None:
         self._folder = folder
-        self._found = found
+        self._found = listed
         self._at = 0
 
     def readable(self) -> bool:
@@ -155,8 +156,8 @@ class _Reader(io.RawIOBase):
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        left = max(self._found.size_bytes - self._at, 0)
-        size = left if size is None or size < 0 else min(size, left)
+        rest_bytes = max(self._found.size_bytes - self._at, 0)
+        size = rest_bytes if size is None or size < 0 else min(size, rest_bytes)
         if not size:
             return b""
         with _as_os_error():
@@ -192,8 +193,8 @@ class _Writer:
             self._folder.upload(self._name, self._spool)
 
 
-def _file(path: str, found: Listed) -> pafs.FileInfo:
-    return pafs.FileInfo(path, pafs.FileType.File, mtime=found.changed_at, size=found.size_bytes)
+def _file(path: str, listed: Listed) -> pafs.FileInfo:
+    return pafs.FileInfo(path, pafs.FileType.File, mtime=listed.changed_at, size=listed.size_bytes)
 
 
 @contextlib.contextmanager

@@ -14,8 +14,8 @@ import pytest
 from obstore.exceptions import GenericError, PermissionDeniedError
 
 from calve.errors import SettingsError, SetupError, Verdict, WriteError
-from calve.object_store import StoreFolder
-from calve.store_client import connected, s3_file_io
+from calve.state.clients import connected, s3_file_io
+from calve.state.store_folder import StoreFolder
 from services.process import free_ports
 from services.scripted import Scripted
 

@@ -1,11 +1,11 @@
-"""PyIceberg's FileIO for stores that `store_files` knows, named in the properties of `store_client.file_io_at`."""
+"""PyIceberg's FileIO for stores that `file_system` knows, named in the properties of `clients.file_io_at`."""
 
 from __future__ import annotations
 
 import pyarrow.fs as pafs
 from pyiceberg.io.pyarrow import PyArrowFileIO
 
-from calve.store_files import file_system
+from calve.state.file_system import file_system
 
 __all__ = ["StoreFileIO"]
 

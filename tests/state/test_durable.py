@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from calve import durable
 from calve.errors import SetupError, Verdict, WriteError
 from calve.sources.log import segment
 from calve.sources.source_files import LocalFiles
+from calve.state import durable
+from calve.state.local_folder import LocalFolder
 
 
 @pytest.mark.parametrize("inner", ["", "new", "new/folder"])
@@ -53,27 +54,28 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_full_disk_keeps_what_it_has_and_takes_more_when_there_is_room(small_disk: Path) -> None:
-    durable.replace(small_disk / "head.json", {"batch": 1})
+    disk = LocalFolder(small_disk)
+    disk.put("head.json", b"1")
     filler = small_disk / "filler"
     with contextlib.suppress(OSError), filler.open("wb") as file:
         while True:
             file.write(bytes(1024))
             file.flush()
     for write in (
-        lambda: durable.replace(small_disk / "head.json", {"batch": 2, "more": "x" * 9_000}),
-        lambda: durable.publish(small_disk / "new.json", {"more": "x" * 9_000}),
-        lambda: LocalFiles(small_disk / "source").write("a", b"x" * 9_000),
+        lambda: disk.put("head.json", b"x" * 9_000),
+        lambda: disk.create("new.json", b"x" * 9_000),
+        lambda: LocalFiles(disk / "source").write("a", b"x" * 9_000),
     ):
         with pytest.raises(WriteError, match="Make room there") as full:
             write()
         assert full.value.verdict is Verdict.AGAIN
     with pytest.raises(OSError, match="No space left"):
         segment.create(small_disk, 1, 0)
-    assert durable.read(small_disk / "head.json") == {"batch": 1}
+    assert (small_disk / "head.json").read_bytes() == b"1"
     assert {path.name for path in small_disk.iterdir() if path.is_file()} == {"head.json", "filler"}
     filler.unlink()
-    durable.replace(small_disk / "head.json", {"batch": 2})
-    assert durable.read(small_disk / "head.json") == {"batch": 2}
+    disk.put("head.json", b"2")
+    assert (small_disk / "head.json").read_bytes() == b"2"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EMFILE])
@@ -98,5 +100,5 @@ def test_a_disk_that_takes_nothing_is_told_by_its_own_words(
     monkeypatch.setattr(durable, "private", refuse)
     monkeypatch.setattr(Path, "unlink", refuse)
     with pytest.raises(WriteError, match=f"record cannot be written: {os.strerror(number)}. {hint}") as raised:
-        durable.publish(tmp_path / "record", {})
+        durable.publish(tmp_path / "record", b"{}")
     assert raised.value.verdict is verdict

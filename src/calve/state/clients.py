@@ -77,8 +77,10 @@ def connected(scheme: str, bucket: str) -> ObjectStore:
 
 
 def file_io_at(location: str) -> dict[str, str]:
-    """Return the properties of a FileIO of PyIceberg that reaches an object store as the environment says."""
-    return s3_file_io() if location.startswith("s3://") else {"py-io-impl": "calve.store_file_io.StoreFileIO"}
+    """Return the properties of a FileIO of PyIceberg that reaches a folder of the state as the environment says."""
+    if "://" not in location:
+        return {}
+    return s3_file_io() if location.startswith("s3://") else {"py-io-impl": "calve.state.file_io.StoreFileIO"}
 
 
 def s3_file_io() -> dict[str, str]:

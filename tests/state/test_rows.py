@@ -7,8 +7,8 @@ import pytest
 from obstore.exceptions import GenericError
 
 from calve.errors import WriteError
-from calve.object_store import StoreFolder
-from calve.store_rows import StoreRows
+from calve.state.rows import StoreRows
+from calve.state.store_folder import StoreFolder
 
 
 @pytest.fixture

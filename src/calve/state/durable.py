@@ -1,40 +1,32 @@
-"""JSON files that are either there and whole or not there at all, also after the power failed."""
+"""Files that are either there and whole or not there at all, also after the power failed."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import re
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-import msgspec
-
-from calve import structs
-from calve.errors import CalveError, InvariantError, SetupError, WriteError
+from calve.errors import CalveError, SetupError, WriteError
 from calve.files.private import make_private, private
 
 __all__ = [
+    "append",
     "is_lasting",
     "local_path",
     "make_folder",
     "publish",
-    "read",
-    "read_as",
     "refused",
     "remove",
     "replace",
-    "replace_bytes",
     "sync",
     "try_folder",
 ]
 
-T = TypeVar("T")
 _TRYING = threading.Lock()
 _NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 _LASTING = frozenset(
@@ -71,51 +63,26 @@ def make_folder(folder: Path, is_private: bool = True) -> None:
         raise refused(folder, error) from error
 
 
-def publish(file: Path, value: Any) -> bool:
+def publish(file: Path, content: bytes) -> bool:
     """Write a file unless it exists; durable on return. False: it was there, and stays as it is."""
-    return _write(file, _json(value), _link)
+    return _write(file, content, _link)
 
 
-def replace(file: Path, value: Any) -> None:
+def replace(file: Path, content: bytes) -> None:
     """Write a file in place of an older one, in one step; durable on return."""
-    _write(file, _json(value), _rename)
-
-
-def replace_bytes(file: Path, content: bytes) -> None:
-    """Do the same with bytes."""
     _write(file, content, _rename)
 
 
-def read(file: Path) -> Any | None:
-    """Return what a file holds, or None when there is none.
-
-    Raises:
-        InvariantError: It is damaged, which no crash of ours can bring about.
-    """
-    return _read(file, json.loads)
-
-
-def read_as(file: Path, kind: type[T]) -> T | None:
-    """Return what a file holds as a value of a type, or None when there is none.
-
-    Raises:
-        InvariantError: It is damaged.
-    """
-    return _read(file, structs.decoder(kind).decode)
-
-
-def _read(file: Path, decode: Callable[[bytes], T]) -> T | None:
+def append(file: Path, content: bytes) -> None:
+    """Write at the end of a file; durable on return. A crash may leave a part of the content."""
     try:
-        return decode(file.read_bytes())
-    except FileNotFoundError:
-        return None
-    except ValueError as error:
-        raise InvariantError(
-            f"{file} is damaged: {error}",
-            step="ledger",
-            target=str(file),
-            hint="Bring it back from a backup; going on without it could lose or double events",
-        ) from error
+        with open(file, "ab", opener=private) as handle:
+            handle.write(content)
+            handle.flush()
+            os.fsync(handle.fileno())
+        sync(file.parent)
+    except OSError as error:
+        raise refused(file, error) from error
 
 
 def remove(file: Path) -> None:
@@ -123,15 +90,9 @@ def remove(file: Path) -> None:
     file.unlink(missing_ok=True)
 
 
-def _json(value: Any) -> bytes:
-    if isinstance(value, msgspec.Struct):
-        return msgspec.json.encode(value)
-    return json.dumps(value, separators=(",", ":")).encode()
-
-
 def _write(file: Path, content: bytes, put: Callable[[Path, Path], bool]) -> bool:
     """Write beside the file, for this user only, force to disk, then let it appear under its name."""
-    unpublished = file.with_name(f".{file.name}.{os.getpid()}")
+    unpublished = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_native_id()}")
     try:
         with open(unpublished, "wb", opener=private) as handle:
             handle.write(content)

@@ -10,10 +10,10 @@ import pytest
 from obstore.exceptions import GenericError
 from pyiceberg.io import load_file_io
 
-from calve.object_store import StoreFolder
 from calve.observe.state_folder import Folder
-from calve.store_client import file_io_at
-from calve.store_files import files_of
+from calve.state.clients import file_io_at
+from calve.state.file_system import files_of
+from calve.state.store_folder import StoreFolder
 
 
 @pytest.fixture

@@ -40,3 +40,26 @@ def test_options_that_an_existing_table_does_not_follow_and_a_table_that_is_gone
     lakehouse.drop_table("shop.t")
     assert "shop.t, which earlier runs have written, was gone: it has no row from before now" in said(4)
     lakehouse.close()
+
+
+@pytest.mark.parametrize("mode", ["equality-delete", "merge-on-read"])
+def test_a_start_says_which_readers_cannot_read_the_table_and_how_to_choose(calve, mode) -> None:
+    job = calve(yaml(upsert=True, identifier_columns=["id"], write_mode=mode))
+    (job.folder / "in").mkdir(exist_ok=True)
+    for number in range(2):
+        (job.folder / "in" / f"{number}.ndjson").write_text('{"id": 1}\n')
+        assert job.once() == 0, job.said()
+    line = (
+        "rows are changed by equality deletes, which Spark, Trino, Flink and DuckDB read, and PyIceberg and Snowflake "
+        "do not; for these set write_mode: merge-on-read"
+    )
+    is_unread = mode == "equality-delete"
+    assert job.said().count(line) == 2 * is_unread
+    lakehouse = SqlCatalog("lakehouse", uri=f"sqlite:///{job.folder}/lakehouse/catalog.db")
+    scan = lakehouse.load_table("shop.t").scan()
+    if is_unread:
+        with pytest.raises(ValueError, match="equality deletes"):
+            scan.to_arrow()
+    else:
+        assert scan.to_arrow()["id"].to_pylist() == [1]
+    lakehouse.close()

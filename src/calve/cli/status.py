@@ -76,7 +76,8 @@ def _lines(report: PipelineReport, replay: PipelineReport | None, verbose: bool)
     for problem in problems(report):
         word = "error" if problem.level == "bad" else "warning"
         where = f" in {problem.where}" if problem.where else ""
-        yield f"  {word}{where}{f' ({problem.when})' if problem.when else ''}: {problem.sentence()}"
+        sentence = problem.what if problem.alert == _EXPLAINED else problem.sentence()
+        yield f"  {word}{where}{f' ({problem.when})' if problem.when else ''}: {sentence}"
 
 
 def _replayed(replay: PipelineReport) -> str:
@@ -129,6 +130,8 @@ def _tables(report: PipelineReport) -> Iterator[str]:
 
 
 _SHOWN = 5
+_EXPLAINED = "CalveNulledValues"
+"""The problem whose hint `_not_written` has already."""
 _HEADINGS = ("table", ">written", ">commits", "last commit", "rejects", "set to NULL")
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from urllib.parse import unquote, urlsplit
 
+from calve.cli.init_look import Answers, Proposal
 from calve.errors import SettingsError
+from calve.operate.database_address import DatabaseAddress
 
 __all__ = ["SOURCES", "SourceKind"]
 
@@ -19,14 +20,14 @@ class SourceKind:
     Attributes:
         question: The question for its place.
         default: The answer to it if there is none.
-        yaml: Returns its YAML for a place, and raises ValueError for one that is wrong.
+        yaml: Returns its YAML for the answers and what was found, and raises ValueError for a place that is wrong.
         table: The default of the table to write.
         is_copy: Whether rows of a database are copied: then their table, key and operation are known.
     """
 
     question: str
     default: str
-    yaml: Callable[[str], str]
+    yaml: Callable[[Answers, Proposal], str]
     table: str = "shop.events"
     is_copy: bool = False
 
@@ -35,7 +36,8 @@ def _text(value: str) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _http(port: str) -> str:
+def _http(answers: Answers, proposed: Proposal) -> str:
+    port = answers.location
     shown = port if port.isdecimal() else _text(port)
     return f"""\
     http:
@@ -43,21 +45,26 @@ def _http(port: str) -> str:
 """
 
 
-def _kafka(place: str) -> str:
-    broker, _, topic = place.rpartition("/")
+def _kafka(answers: Answers, proposed: Proposal) -> str:
+    broker, _, topic = answers.location.rpartition("/")
     if not (broker and topic):
         raise ValueError("BROKER/TOPIC")
+    is_registered = bool(answers.registry) and proposed.serde_format not in ("json", "plaintext", "bytes", "")
+    schema = f"      schema: {{registry_url: {_text(answers.registry)}}}\n" if is_registered else ""
+    kind = f"{proposed.serde_format or 'json'}"
+    hint = "" if proposed.serde_format else "# debezium for its envelopes; avro, protobuf with `schema`: a registry"
     return f"""\
     kafka:
       bootstrap_servers: [{_text(broker)}]
       topics:
         - name: {_text(topic)}
           group_id: calve
-          serde_format: json                  # debezium for its envelopes; avro, protobuf with `schema`: a registry
-"""
+{f"          serde_format: {kind}                  {hint}".rstrip()}
+{schema}"""
 
 
-def _file(path: str) -> str:
+def _file(answers: Answers, proposed: Proposal) -> str:
+    path = answers.location
     codec = "codec: {csv: {infer_types: true}}    # numbers are numbers; delimiter, encoding: docs/files.md"
     more = f"\n      {codec}" if ".csv" in path else ""
     return f"""\
@@ -66,10 +73,11 @@ def _file(path: str) -> str:
 """
 
 
-def _s3(place: str) -> str:
-    bucket, _, prefix = place.removeprefix("s3://").partition("/")
+def _s3(answers: Answers, proposed: Proposal) -> str:
+    bucket, _, prefix = answers.location.removeprefix("s3://").partition("/")
     if not bucket:
         raise ValueError("s3://BUCKET/PREFIX")
+    codec = {"csv": "{csv: {infer_types: true}}"}.get(proposed.codec, f"{{{proposed.codec or 'ndjson'}: {{}}}}")
     only = f"\n              filter: {{include_prefix: [{_text(prefix)}]}}" if prefix else ""
     return f"""\
     s3:
@@ -78,57 +86,64 @@ def _s3(place: str) -> str:
           - bucket:
               name: {_text(bucket)}{only}
         scheduling: {{interval: 30s}}
-      codec: {{ndjson: {{}}}}                   # or json, csv, parquet, avro, orc, newline
+      codec: {codec}                   # ndjson, json, csv, parquet, avro, orc, newline
       aws: {{region: us-east-1}}
 """
 
 
-def _iceberg(table: str) -> str:
+def _iceberg(answers: Answers, proposed: Proposal) -> str:
     return f"""\
     iceberg:                                # the rows of a table, then each change of them
       tables:
-        - table_name: {_text(table)}
-          identifier_columns: [id]
+        - table_name: {_text(answers.location)}
+          identifier_columns: [{", ".join(map(_text, proposed.key)) or "id"}]
       # catalog: {{type: rest, uri: "https://…", warehouse: …}}
 """
 
 
-def _postgres(place: str) -> str:
-    host, port, user, database = _server(place, "postgres", 5432)
-    if not database:
-        raise ValueError("postgres://USER@HOST/DATABASE")
+def _postgres(answers: Answers, proposed: Proposal) -> str:
+    address = _address(answers)
     return f"""\
     postgres:                               # loads the tables, then follows their changes
-      host: {_text(host)}
-      port: {port}
-      database: {_text(database)}
-      username: {_text(user)}
+      host: {_text(address.host)}
+      port: {address.port}
+      database: {_text(address.database)}
+      username: {_text(address.user)}
       password: ${{env:PGPASSWORD:-}}
-      tables: {{include: ["public.*"]}}
-"""
+{_tables(answers, proposed, address)}"""
 
 
-def _mysql(place: str) -> str:
-    host, port, user, database = _server(place, "mysql", 3306)
+def _mysql(answers: Answers, proposed: Proposal) -> str:
+    address = _address(answers)
     return f"""\
     mysql:                                  # loads the tables, then follows their changes
-      host: {_text(host)}
-      port: {port}
-      username: {_text(user)}
+      host: {_text(address.host)}
+      port: {address.port}
+      username: {_text(address.user)}
       password: ${{env:MYSQL_PWD:-}}
-      tables: {{include: [{_text(f"{database or '*'}.*")}]}}
-"""
+{_tables(answers, proposed, address)}"""
 
 
-def _server(place: str, kind: str, port: int) -> tuple[str, int, str, str]:
-    """Return host, port, user and database of a URL; a password in it is refused, because the file would keep it."""
-    url = urlsplit(place if "://" in place else f"{kind}://{place}")
-    if not url.hostname:
-        raise ValueError(f"{kind}://USER@HOST/DATABASE")
-    if url.password:
+def _tables(answers: Answers, proposed: Proposal, address: DatabaseAddress) -> str:
+    """Return the option `tables`, and what was found as comments."""
+    include = ", ".join(map(_text, answers.tables or address.patterns))
+    exclude = f", exclude: [{', '.join(map(_text, proposed.excluded))}]" if proposed.excluded else ""
+    mode = f"      ssl_mode: {address.ssl_mode}\n" if address.ssl_mode else ""
+    mode += "      allow_cleartext_password: true\n" if address.allows_cleartext else ""
+    note = "    # without a key; or no_key: append" if exclude else ""
+    comments = "".join(f"        # {line}\n" for line in proposed.comments)
+    return f"{mode}      tables: {{include: [{include}]{exclude}}}{note}\n{comments}"
+
+
+def _address(answers: Answers) -> DatabaseAddress:
+    """Return the address of a database; a password in it is refused, because the file would keep it."""
+    address = DatabaseAddress.of(answers.location, answers.source)
+    if address.kind != answers.source:
+        raise ValueError(f"{answers.source}://USER@HOST/DATABASE")
+    if address.password:
         hint = "Leave it out: the pipeline reads it from the environment"
         raise SettingsError("The address has a password, which the file would keep", step="settings", hint=hint)
-    return url.hostname, url.port or port, unquote(url.username or "calve"), unquote(url.path.strip("/"))
+    return address
 
 
 _COPIES = 'shop.${getMetadata("table_name")}'

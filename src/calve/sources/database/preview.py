@@ -1,0 +1,54 @@
+"""Shows the tables of a database before there is a pipeline; nothing is changed or created on the server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from calve.sources.database.connection import ServerError
+from calve.sources.database.settings import DatabaseSettings
+from calve.sources.database.table import Table
+from calve.sources.preview import MOST_ROWS, Preview, TablePreview
+
+__all__ = ["MOST_TABLES", "preview", "previewed"]
+
+MOST_TABLES = 20
+"""The tables that are described."""
+_TIMES = frozenset({"date", "timestamp", "timestamptz"})
+Query = Callable[[str], Sequence[Sequence[str | None]]]
+
+
+def preview(settings: DatabaseSettings) -> Preview:
+    """Return the tables that the settings select.
+
+    Raises:
+        SourceError: The server refuses.
+        SourceUnavailableError: The server does not answer.
+    """
+    from calve.sources.postgres.settings import PostgresSettings
+
+    if isinstance(settings, PostgresSettings):
+        from calve.sources.postgres.preview import preview as of_postgres
+
+        return of_postgres(settings)
+    from calve.sources.mysql.preview import preview as of_mysql
+
+    return of_mysql(settings)  # type: ignore[arg-type]  # the only other one
+
+
+def previewed(table: Table, quoted: Callable[[str], str], query: Query) -> TablePreview:
+    """Return a table with its first rows.
+
+    Args:
+        table: The table.
+        quoted: Writes a name in SQL.
+        query: Returns the rows of a statement as texts.
+    """
+    columns = tuple((column.name, column.declared, column.is_key) for column in table.columns)
+    try:
+        names = ", ".join(quoted(column.name) for column in table.columns)
+        of = f"{quoted(table.schema)}.{quoted(table.name)}"
+        rows = tuple(map(tuple, query(f"select {names} from {of} limit {MOST_ROWS}")))
+    except ServerError:  # e.g. a policy hides rows: the check of the rights says it
+        rows = ()
+    times = tuple(column.name for column in table.columns if column.kind in _TIMES)
+    return TablePreview(table.full_name, columns, rows, times)

@@ -1,0 +1,24 @@
+"""The tables of a MySQL server, to set up a pipeline."""
+
+from __future__ import annotations
+
+from calve.sources.database.preview import MOST_TABLES, previewed
+from calve.sources.mysql.database import Database
+from calve.sources.mysql.failure import explained, session
+from calve.sources.mysql.quote import quoted
+from calve.sources.mysql.settings import MysqlSettings
+from calve.sources.preview import Preview
+
+__all__ = ["preview"]
+
+_STEP = "init"
+
+
+def preview(settings: MysqlSettings) -> Preview:
+    """See `calve.sources.database.preview.preview`."""
+    with session(settings, _STEP, "calve init") as connection, explained(settings, _STEP):
+        database = Database(connection)
+        selected = [table for table in database.tables() if settings.selected.has(table.schema, table.name)]
+        described = database.described(selected[:MOST_TABLES], settings.shown)
+        tables = tuple(previewed(table, quoted, connection.query) for table in described)
+        return Preview(tables, len(selected) - len(tables))

@@ -1,0 +1,28 @@
+"""The tables of a PostgreSQL database, to set up a pipeline."""
+
+from __future__ import annotations
+
+from calve.sources.database.preview import MOST_TABLES, previewed
+from calve.sources.postgres.database import Database
+from calve.sources.postgres.failure import explained, session
+from calve.sources.postgres.quote import quoted
+from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.preview import Preview
+
+__all__ = ["preview"]
+
+_STEP = "init"
+
+
+def preview(settings: PostgresSettings) -> Preview:
+    """See `calve.sources.database.preview.preview`."""
+    with session(settings, _STEP, "calve init") as connection, explained(settings, _STEP):
+        database = Database(connection, settings.shown)
+        selected = [
+            table
+            for table in database.tables()
+            if settings.selected.has(table.schema, table.name) and not table.is_partition
+        ]
+        described = database.described(selected[:MOST_TABLES], "")
+        tables = tuple(previewed(table, quoted, connection.query) for table in described)
+        return Preview(tables, len(selected) - len(tables))

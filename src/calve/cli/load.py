@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 import yaml  # type: ignore[import-untyped]
@@ -12,48 +15,113 @@ from calve.cli import options
 from calve.cli.help import Command
 from calve.cli.output import echo
 from calve.cli.run import run
-from calve.operate.quick import load_pipeline
+from calve.errors import SettingsError
+from calve.operate.database_address import DatabaseAddress, is_database
+from calve.operate.quick import catalog_in, database_pipeline, load_pipeline
 
 __all__ = ["load"]
 
 
 @click.command(cls=Command)
-@click.argument("files", metavar="FILES")
-@click.argument("table", metavar="NAMESPACE.TABLE")
+@click.argument("source", metavar="FILES|DATABASE")
+@click.argument("target", metavar="[NAMESPACE.TABLE|FOLDER]", required=False)
 @click.option("--key", multiple=True, metavar="COLUMN", help="Identifies a row: a later one replaces it; repeatable.")
 @click.option("--delimiter", metavar="CHARACTER", help="Between the cells of CSV. [default: a comma; of .tsv a tab]")
 @click.option("--encoding", metavar="NAME", help="Of CSV, e.g. windows-1252. [default: utf-8]")
+@click.option(
+    "--tables",
+    multiple=True,
+    metavar="PATTERN",
+    help="Tables of a database as schema.table, with * and ?; repeatable. [default: public.*; MySQL: the database]",
+)
+@click.option("--exclude", multiple=True, metavar="PATTERN", help="Tables not to load; repeatable.")
+@click.option("--keep-slot", is_flag=True, help="Keep PostgreSQL's replication slot: the next call reads changes only.")
 @click.option("--print", "only_print", is_flag=True, help="Only print the pipeline as YAML, to go on from there.")
 @options.state
 @options.debug
 @click.pass_context
-def load(
-    ctx: click.Context,
-    files: str,
-    table: str,
-    key: tuple[str, ...],
-    delimiter: str | None,
-    encoding: str | None,
-    only_print: bool,
-    state: str,
-) -> None:
-    """Load files into a table of ./lakehouse, each file once: NDJSON, JSON, CSV, Parquet, Avro, ORC; local or s3://.
+def load(ctx: click.Context, /, source: str, target: str | None, only_print: bool, state: str, **chosen: Any) -> None:
+    """Load files into a table of ./lakehouse, or tables of a database into tables of a folder.
 
-    Types are inferred, in CSV too. Call it again when there are new files: only these are read.
+    Files are NDJSON, JSON, CSV, Parquet, Avro or ORC; local or s3://. Types are inferred, in CSV too. Call it again
+    when there are new files: only these are read.
+
+    A database is PostgreSQL or MySQL. Each table becomes the Iceberg table of its schema and name in the catalog of
+    FOLDER, by default ./lakehouse, with its columns, types and key. The password is best in PGPASSWORD or MYSQL_PWD;
+    it goes into no file. PostgreSQL needs a replication slot; it is dropped after the load, so that the server keeps
+    nothing for it, and the next call loads all tables anew. With --keep-slot, and for MySQL, it reads what has changed.
+    To follow changes all the time: --print, and calve run.
 
     Examples:
       calve load 'logs/*.csv' shop.orders
       calve load customers.parquet shop.customers --key id
       calve load 'in/*.csv' shop.sales --delimiter ';' --encoding windows-1252
       calve load 'logs/*.csv' shop.orders --print > orders.yaml
+      calve load postgres://calve@db.internal/shop --tables 'public.*' ./lakehouse
+      calve load mysql://calve@db.internal/shop --exclude 'shop.audit_*'
     """
-    text = yaml.safe_dump(load_pipeline(files, table, key, delimiter, encoding), sort_keys=False, allow_unicode=True)
+    address = DatabaseAddress.of(source) if is_database(source) else None
+    _check(target, chosen, address)
+    if address is not None:
+        pipeline = database_pipeline(address, chosen["tables"], chosen["exclude"], catalog_in(target or "lakehouse"))
+    else:
+        pipeline = load_pipeline(source, str(target), chosen["key"], chosen["delimiter"], chosen["encoding"])
+    text = yaml.safe_dump(pipeline, sort_keys=False, allow_unicode=True)
     if only_print:
         echo(text, nl=False)
         return
+    if address is not None and address.password:
+        os.environ[address.variable] = address.password  # the run takes it from there
     with tempfile.TemporaryDirectory(prefix="calve-load-") as folder:
         path = Path(folder, "load.yaml")
         path.write_text(text, encoding="utf-8")
-        arguments = [str(path), "--once", "--state", state, "--metrics-port", "0"]
-        with run.make_context("load", arguments, parent=ctx) as running:
+        code = _run(ctx, path, state)
+        if code == 0 and address is not None and address.kind == "postgres" and not chosen["keep_slot"]:
+            _drop_slot(path)
+    ctx.exit(code)
+
+
+def _run(ctx: click.Context, path: Path, state: str) -> int:
+    """Run a pipeline until it has read what is there; return the exit code."""
+    arguments = [str(path), "--once", "--state", state, "--metrics-port", "0"]
+    with run.make_context("load", arguments, parent=ctx) as running:
+        try:
             run.invoke(running)
+        except click.exceptions.Exit as ended:
+            return ended.exit_code
+    return 0
+
+
+def _drop_slot(path: Path) -> None:
+    from calve.pipeline.plugins import PLUGINS
+    from calve.settings import only, parse
+    from calve.sources.postgres.release import drop
+
+    pipeline = only(parse(path, PLUGINS).pipelines, None)
+    for line in drop(pipeline.source.value, pipeline.name):
+        echo(line, err=True)
+
+
+def _check(target: str | None, chosen: Mapping[str, Any], address: DatabaseAddress | None) -> None:
+    """Refuse options that are for the other kind of source.
+
+    Raises:
+        SettingsError: With the way out.
+    """
+    of_files, of_databases = ("key", "delimiter", "encoding"), ("tables", "exclude", "keep_slot")
+    what = "files" if address is None else "a database"
+    for name in of_databases if address is None else of_files:
+        if chosen[name]:
+            option = f"--{name.replace('_', '-')}"
+            raise SettingsError(f"{option} is not for {what}", step="settings", target=option, hint="calve load --help")
+    if address is None and not target:
+        raise SettingsError(
+            "The table is missing", step="settings", target="TABLE", hint="calve load 'logs/*.csv' shop.orders"
+        )
+    if address is not None and target and "/" not in target and "." in target:
+        raise SettingsError(
+            f"{target} is no folder: the tables of a database keep their names",
+            step="settings",
+            target="FOLDER",
+            hint="E.g. ./lakehouse; calve load … --print shows the pipeline, in which you can name tables",
+        )

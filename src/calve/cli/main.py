@@ -27,7 +27,7 @@ COMMANDS = {
     "init": "Ask three questions and write a pipeline that runs.",
     "convert": "Print a Kafka Connect Iceberg sink as a pipeline.",
     "run": "Run the pipelines of a YAML file or folder.",
-    "load": "Load files into a table, each file once.",
+    "load": "Load files into a table, or tables of a database, in one line.",
     "validate": "List all errors of a configuration.",
     "try": "Show what a pipeline would do with sample events.",
     "status": "Show the pipelines: rows, rejects, lag, errors.",

@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["load_pipeline", "pipeline_name", "written_pipeline"]
+from calve.settings.catalog import EMBEDDED
+
+if TYPE_CHECKING:
+    from calve.operate.database_address import DatabaseAddress
+
+__all__ = ["catalog_in", "database_pipeline", "load_pipeline", "pipeline_name", "written_pipeline"]
 
 _MOST_CHARACTERS = 80
 _PLAIN = re.compile(rf"(?=.{{1,{_MOST_CHARACTERS}}}$)[A-Za-z0-9_]+\.[A-Za-z0-9_]+")
@@ -45,6 +51,39 @@ def load_pipeline(
         given = {"delimiter": delimiter or ("\t" if is_tsv else None), "encoding": encoding}
         source["codec"] = {"csv": {"infer_types": True, **{name: text for name, text in given.items() if text}}}
     return {pipeline_name("load", table): {"source": {"file": source}, "sink": [_sink(table, key)]}}
+
+
+def database_pipeline(
+    address: DatabaseAddress, tables: Sequence[str], excluded: Sequence[str], catalog: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the configuration that loads tables of a database: each into the table of its name, in all namespaces.
+
+    A database that no longer has the changes since the last load is loaded anew.
+
+    Args:
+        address: The database.
+        tables: Patterns of `schema.table`; none: those of `DatabaseAddress.patterns`.
+        excluded: Patterns of tables that are not loaded.
+        catalog: The properties of the catalog; none: the embedded one.
+    """
+    source = address.source(tables, excluded)
+    source[address.kind]["on_lost_position"] = "reload"
+    sink: dict[str, Any] = {
+        "table_identifier": '${getMetadata("schema_name")}.${getMetadata("table_name")}',
+        "auto_create": True,
+        "schema_evolution": True,
+        "write_mode": "merge-on-read",
+    }
+    sink |= {"catalog": dict(catalog)} if catalog else {}
+    return {address.pipeline: {"source": source, "sink": [{"iceberg": sink}]}}
+
+
+def catalog_in(folder: str) -> dict[str, str]:
+    """Return the properties of the embedded catalog in a folder; none for that of every sink, `./lakehouse`."""
+    from calve.catalog.sqlite import embedded  # brings PyIceberg
+
+    chosen = Path(folder).expanduser().absolute()
+    return {} if chosen == Path(EMBEDDED).absolute() else embedded(chosen)
 
 
 def written_pipeline(folder: str, table: str, key: Sequence[str] = ()) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-__all__ = ["forget", "in_short", "remember", "without_credentials"]
+__all__ = ["forget", "in_short", "is_secret_key", "remember", "without_credentials"]
 
 _NAMES = r"(?:password|passwd|pwd|token|secret|credential|signature|api[_-]?key|access[_-]?key)"
 _USER = re.compile(
@@ -73,6 +73,11 @@ def without_credentials(text: str) -> str:
     if "://" not in text:
         return text
     return _PARAMETER.sub(r"\1…", _USER.sub(r"\1", text))
+
+
+def is_secret_key(key: str) -> bool:
+    """Return whether a property with this name has a secret."""
+    return _SECRET_KEY.search(key) is not None
 
 
 def in_short(error: BaseException, most: int = 300) -> str:

@@ -22,6 +22,7 @@ SHOTS = (
     ("healthy", "", 1100, False),
     ("healthy", "pipelines/orders", 1100, False),
     ("healthy", "pipelines/orders/rejects", 1100, False),
+    ("healthy", "pipelines/orders/table?name=shop.orders", 1100, False),
     ("lagging", "pipelines/orders", 1100, False),
     ("failing", "", 1100, True),
     ("failing", "pipelines/orders", 390, False),
@@ -77,7 +78,7 @@ def main() -> None:
                     browser.look(width, 800, dark)
                     browser.open(served.url + path)
                     browser.evaluate("document.querySelector('footer').remove()")  # the folder is a passing one
-                    file = PICTURES / f"dashboard-{name}-{path.rpartition('/')[2] or 'overview'}.png"
+                    file = PICTURES / f"dashboard-{name}-{path.rpartition('/')[2].partition('?')[0] or 'overview'}.png"
                     browser.picture(file)
                     print(file)
 

@@ -9,12 +9,20 @@ from datetime import UTC, datetime, timedelta
 from math import sin
 from pathlib import Path
 
+import msgspec
+import pyarrow as pa
+from pyiceberg.catalog.sql import SqlCatalog
+
+from calve.catalog.sqlite import embedded
 from calve.dashboard.history import History, Sample
 from calve.errors import CommitError, SourceUnavailableError
+from calve.observe.blueprint import BLUEPRINT_FILE, Blueprint, SinkPart
+from calve.observe.recent_lines import LINES_FILE
 from calve.observe.report import TableFiles, TableReport
 from calve.observe.status import BatchCounts, PipelineStatus
 from calve.observe.status_file import STATUS_FILE, read_report
 from calve.observe.totals import Totals
+from calve.settings.masked import MASK
 
 HOSTILE = "</td><script>alert(1)</script>\"'&{{7*7}}\x1b[2J\u202e"
 """A name and a value that would do harm if it were not escaped."""
@@ -32,6 +40,9 @@ def healthy(state: Path) -> None:
         status.table_files(table, _files(420, 61 << 30, 12_000))
         save(state, status)
     _letters(state, "orders", "amount", "'12,50' is not a valid double", '{"id": 7, "amount": "12,50"}')
+    warehouse = state.parent / "lakehouse"
+    _describe(state, "orders", "shop.${/kind}", warehouse)
+    lake(warehouse, "shop.orders", ORDERS)
     _write_history(
         state,
         {name: (lambda x: 18_000 + 4_000 * sin(x * 9), lambda x: 700.0 + 500.0 * sin(x * 31)) for name, _ in PATTERNS},
@@ -75,7 +86,15 @@ def hostile(state: Path) -> None:
     status = _running("orders", HOSTILE, rows=1)
     status.batch_written(BatchCounts(2, 3, 90, rejects={HOSTILE: {HOSTILE: 2}}), 0.4)
     status.trouble(CommitError(HOSTILE, step="commit", hint=HOSTILE), table=HOSTILE)
+    status.table_committed("shop.orders", 2, 1)
     save(state, status)
+    warehouse = state.parent / "lakehouse"
+    _describe(state, "orders", HOSTILE, warehouse, HOSTILE)
+    hostile_rows = [{"id": 1, "text": HOSTILE, HOSTILE.replace(".", ""): HOSTILE * 20}]
+    lake(warehouse, "shop.orders", pa.Table.from_pylist(hostile_rows), {"comment": HOSTILE})
+    history = History(state / "_dashboard" / "history.json")
+    history.rows.fill("orders", HOSTILE, [(time.time() - 60, 1), (time.time(), 5)])
+    history.rows.save()
     _letters(state, "orders", HOSTILE, HOSTILE, HOSTILE * 3, table=HOSTILE, code=HOSTILE)
 
 
@@ -121,6 +140,41 @@ def _letters(
     (folder / "1.ndjson").write_text(f"{line}\n" * 3)
 
 
+ORDERS = pa.table(
+    {
+        "id": pa.array(range(1, 31), pa.int64()),
+        "city": ["Bern", None, "Biel"] * 10,
+        "at": pa.array(
+            [datetime(2026, 11, 22, 9, number, tzinfo=UTC) for number in range(30)], pa.timestamp("us", "UTC")
+        ),
+    }
+)
+
+
+def lake(folder: Path, name: str, rows: pa.Table, properties: dict[str, str] | None = None) -> None:
+    """Write a table of an embedded catalog, once."""
+    if folder.exists():
+        return
+    folder.mkdir()
+    catalog = SqlCatalog("lakehouse", uri=f"sqlite:///{folder}/catalog.db", warehouse=str(folder))
+    catalog.create_namespace(name.partition(".")[0])
+    catalog.create_table(name, rows.schema, properties=properties or {}).append(rows)
+    catalog.close()
+
+
+def _describe(state: Path, name: str, target: str, warehouse: Path, word: str = "grok") -> None:
+    """Write what a run writes about its pipeline and its log."""
+    sinks = (
+        SinkPart("iceberg", target, (("known",),), embedded(warehouse)),
+        SinkPart("opensearch", f"logs-{word}", (("errors", "_default"), (word,))),
+    )
+    yaml = f"{name}:\n  source:\n    kafka:\n      password: {MASK}\n      topic: {json.dumps(word)}\n"
+    blueprint = Blueprint("kafka", ("parse_json", word, "date"), sinks, yaml)
+    (state / name / BLUEPRINT_FILE).write_bytes(msgspec.json.encode(blueprint))
+    lines = [f"2026-11-22T09:15:0{number}Z created the table shop.orders {word}" for number in range(5)]
+    (state / name / LINES_FILE).write_text("\n".join(lines) + "\n")
+
+
 def _write_history(state: Path, curves: dict[str, tuple[Callable[[float], float], Callable[[float], float]]]) -> None:
     """Write an hour of samples: the rate and the lag as functions of the part of the hour."""
     file = state / "_dashboard" / "history.json"
@@ -137,4 +191,7 @@ def _write_history(state: Path, curves: dict[str, tuple[Callable[[float], float]
                 Sample(now - 3600 + 10 * number, int(events), int(lag(x)), 0, 2.4 + lag(x) / 12_000, rejects)
             )
         history.fill(name, samples)
+        for table, figures in report.targets.items():
+            steps = [(now - 3600 + 60 * number, figures.rows - 40_000 * (60 - number)) for number in range(61)]
+            history.rows.fill(name, table, steps)
     history.save()

@@ -19,7 +19,19 @@ def test_without_a_password_everybody_reads_and_nobody_acts(visit: Visit) -> Non
     assert visitor.log_in("").status == 403
 
 
-@pytest.mark.parametrize("path", ["/", "/pipelines/orders", "/pipelines/orders/rejects", "/actions", "/nothing"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/pipelines/orders",
+        "/pipelines/orders/rejects",
+        "/pipelines/orders/table?name=shop.orders",
+        "/pipelines/orders/definition",
+        "/pipelines/orders/log",
+        "/actions",
+        "/nothing",
+    ],
+)
 def test_with_a_password_every_page_needs_it(visit: Visit, path: str) -> None:
     visitor = visit("healthy", TRUE)
     page = visitor.get(path)
@@ -130,3 +142,26 @@ def test_only_addresses_of_this_machine_are_loopback() -> None:
         "127.8.0.1",
         "::1",
     ]
+
+
+@pytest.mark.parametrize("page", ["table?name=shop.orders", "definition", "log"])
+def test_pages_of_a_pipeline_obey_the_rules_of_the_others(visit: Visit, page: str) -> None:
+    visitor = visit("healthy", TRUE)
+    path = f"/pipelines/orders/{page}"
+    visitor.log_in()
+    answer = visitor.get(path).answer
+    policy = answer.headers["Content-Security-Policy"]
+    assert answer.status == 200
+    assert "default-src 'none'" in policy
+    assert "unsafe" not in policy
+    assert answer.headers["Cache-Control"] == "no-store"
+    assert answer.headers["X-Frame-Options"] == "DENY"
+    assert visitor.get(path, HTTP_HOST="evil.example").answer.status == 403
+    assert visitor.post(path).status == 404
+    visitor.cookies = "calve_session=guessed"
+    stolen = visitor.get(path)
+    assert stolen.answer.status == 401
+    assert "orders" not in stolen.text
+    for name in ("..", "%2e%2e", "orders/..", "_dashboard"):
+        visitor.log_in()
+        assert visitor.get(f"/pipelines/{name}/{page}").answer.status == 404

@@ -24,7 +24,8 @@ pytestmark = [
 ]
 
 ECHO = [sys.executable, "-c", "import sys; print(sys.argv[1:])"]
-PATHS = ("", "pipelines/orders", "pipelines/orders/rejects")
+ORDERS = "pipelines/orders"
+PATHS = ("", ORDERS, *(f"{ORDERS}/{page}" for page in ("rejects", "definition", "log", "table?name=shop.orders")))
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +58,12 @@ def served(request: pytest.FixtureRequest, tmp_path: Path, browser: chromium.Bro
         yield dashboard.url
 
 
-WIDE, PHONE = (1100, 800), (390, 800)
+WIDE, TABLET, PHONE = (1100, 800), (760, 800), (390, 800)
 LOOKS = [
     ("healthy", (*WIDE, False)),
+    ("healthy", (*TABLET, False)),
     ("healthy", (*PHONE, True)),
+    ("hostile", (*TABLET, True)),
     ("lagging", (*PHONE, False)),
     ("failing", (*WIDE, True)),
     ("empty", (*WIDE, False)),

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import json
 import re
+import threading
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
+from calve.catalog.open_tables import OpenTables
 from calve.dashboard.access import Access
 from calve.dashboard.model import MANY_FILES, MANY_SNAPSHOTS
+from calve.dashboard.pipeline_pages import PipelinePages
+from calve.dashboard.table_view import TableReader
 from calve.observe.status import BatchCounts, PipelineStatus
 from calve.table.limits import DEFAULTS
 from dashboard.conftest import PASSWORD, Page, Visit
-from dashboard.states import ALL, save
+from dashboard.states import ALL, HOSTILE, save
 
-PAGES = ("/", "/pipelines/orders", "/pipelines/orders/rejects", "/pipelines/none", "/login")
+PAGES = (
+    "/",
+    "/pipelines/orders",
+    "/pipelines/orders/rejects",
+    "/pipelines/orders/table?name=shop.orders",
+    "/pipelines/orders/definition",
+    "/pipelines/orders/log",
+    "/pipelines/none",
+    "/login",
+)
 
 
 def sound(page: Page) -> None:
@@ -219,3 +234,80 @@ def test_advice_begins_above_what_maintenance_by_need_leaves_and_where_the_guide
     guide = Path(__file__).parents[2].joinpath("docs/dashboard.md").read_text()
     assert f"for {MANY_FILES} or more data files" in guide
     assert f"more than {MANY_SNAPSHOTS:,} snapshots" in guide
+
+
+def test_the_drawing_has_the_parts_of_the_pipeline_and_counts_on_its_arrows(visit: Visit) -> None:
+    page = visit("healthy").get("/pipelines/orders")
+    text = re.sub(r"\s+", " ", page.text)
+    assert "source kafka 482,110,040 events processorsparse_jsongrokdate 482,110,040 events" in text
+    assert "route known: 482,110,040 rows iceberg shop.${/kind} shop.orders 482,110,040 rows, 12 rejected" in text
+    assert "route errors or _default, then grok: 0 rows opensearch logs-grok" in text
+    assert "15 events rejected, to the dead letters" in text
+    assert "/pipelines/orders/table?name=shop.orders" in [one["href"] for one in page.all("a")]
+    assert "Rows committed meanwhile, over the last 60 min: now 2.4M, at most 2.4M" in [
+        one["aria-label"] for one in page.all("svg")
+    ]
+
+
+def test_the_page_of_a_table_has_its_columns_partitions_and_newest_rows(visit: Visit, tmp_path: Path) -> None:
+    page = visit("healthy").get("/pipelines/orders/table?name=shop.orders")
+    text = re.sub(r"\s+", " ", page.text)
+    for said in (f"{tmp_path}/lakehouse/shop/orders", "Partitionsnone", "Sort ordernone", "Rows30", "1 file"):
+        assert said in text
+    assert "idlong" in text
+    assert "attimestamptz" in text
+    assert "1Bern2026-11-22 09:00:00+00:00 2NULL" in text
+    assert len(page.all("tr")) == 1 + 3 + 1 + 20
+    assert [one for one in page.all("section") if "data-live" in one] == []  # it would read the table every 5 s
+
+
+def test_a_table_that_is_not_of_the_pipeline_or_cannot_be_read_says_it(visit: Visit, tmp_path: Path) -> None:
+    visitor = visit("healthy")
+    for name in ("shop.page_views", "../orders", "", "shop.orders%00"):
+        assert visitor.get(f"/pipelines/orders/table?name={name}").answer.status == 404
+    assert "start the dashboard with --pipelines" in visitor.get("/pipelines/clicks/table?name=shop.page_views").text
+    (tmp_path / "lakehouse" / "catalog.db").unlink()
+    assert "There is no catalog" in visitor.get("/pipelines/orders/table?name=shop.orders").text
+
+
+def test_a_table_of_a_catalog_that_does_not_answer_costs_a_page_a_bounded_time(
+    visit: Visit, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    visitor, ended = visit("healthy"), threading.Event()
+    monkeypatch.setattr(OpenTables, "open", lambda self, name: ended.wait(60))
+    pages = PipelinePages(visitor.app.state, visitor.app.history, reader=TableReader(answer_seconds=0.05))
+    visitor.app = replace(visitor.app, pages=pages)
+    path = "/pipelines/orders/table?name=shop.orders"
+    assert ["has not answered" in visitor.get(path).text for _ in range(3)] == [True, True, False]
+    assert "Other pages are reading tables" in visitor.get(path).text
+    ended.set()
+
+
+def test_rows_of_a_table_are_shown_only_where_that_is_wanted(visit: Visit) -> None:
+    visitor = visit("healthy")
+    pages = PipelinePages(visitor.app.state, visitor.app.history, reader=TableReader(shows_rows=False))
+    visitor.app = replace(visitor.app, pages=pages)
+    text = visitor.get("/pipelines/orders/table?name=shop.orders").text
+    assert "--no-rows" in text
+    assert "timestamptz" in text
+    assert "Biel" not in text
+
+
+def test_the_definition_and_the_log_of_a_run_are_shown(visit: Visit) -> None:
+    visitor = visit("healthy")
+    definition, log = (visitor.get(f"/pipelines/orders/{page}").answer.body.decode() for page in ("definition", "log"))
+    assert "      password: …\n" in definition
+    assert log.count("created the table shop.orders grok\n") == 4
+    for page in ("definition", "log"):
+        assert "no run of this version" in visitor.get(f"/pipelines/clicks/{page}").text
+
+
+def test_hostile_definitions_logs_tables_and_rows_are_shown_as_text(visit: Visit) -> None:
+    visitor = visit("hostile")
+    for page in ("definition", "log", "table?name=shop.orders", f"table?name={quote(HOSTILE)}"):
+        text = visitor.get(f"/pipelines/orders/{page}").answer.body.decode()
+        assert "<script>alert" not in text
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+        assert "\u202e" not in text
+        assert "\x1b" not in text
+    assert len(visitor.get("/pipelines/orders/table?name=shop.orders").text) < 10_000

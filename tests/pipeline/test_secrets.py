@@ -17,8 +17,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.cookiejar import CookieJar
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 
@@ -173,10 +175,30 @@ def _running(job: Calve, port: int, metrics: int, dashboard: int) -> dict[str, b
     job.until(lambda: all(_has_failed(job, name) for name in ("rest", "postgres")) or time.monotonic() > ends, "errors")
     for path in ("metrics", "healthz", "readyz"):
         said[path] = _get(f"http://127.0.0.1:{metrics}/{path}")
-    for path in ("", "pipelines/works", "pipelines/rest", "pipelines/postgres", "works", "rejects"):
-        said[f"dashboard/{path}"] = _get(f"http://127.0.0.1:{dashboard}/{path}")
+    said |= _pages(f"http://127.0.0.1:{dashboard}")
     job.stop()
     return said
+
+
+def _pages(address: str) -> dict[str, bytes]:
+    """Read the pages of the dashboard as a browser that has logged in."""
+    browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+    password = urlencode({"password": os.environ["CALVE_DASHBOARD_PASSWORD"]}).encode()
+    browser.open(f"{address}/login", password, timeout=20).close()
+    paths = ["", "pipelines/works/rejects", "pipelines/works/table?name=a.b"]
+    paths += [
+        f"pipelines/{name}{page}" for name in ("works", "rest", "postgres") for page in ("", "/definition", "/log")
+    ]
+    pages = {}
+    for path in paths:
+        try:
+            with browser.open(f"{address}/{path}", timeout=30) as answer:
+                pages[f"dashboard/{path}"] = answer.read()
+        except urllib.error.HTTPError as error:
+            pages[f"dashboard/{path}"] = error.read()
+    assert b"http_basic" in pages["dashboard/pipelines/works/definition"]
+    assert b"starting" in pages["dashboard/pipelines/works/log"]
+    return pages
 
 
 def _has_failed(job: Calve, name: str) -> bool:

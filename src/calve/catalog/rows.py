@@ -7,8 +7,9 @@ the deletes are of a spec without partitions (Iceberg specification, scan planni
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import duckdb
@@ -77,21 +78,37 @@ class TableRows:
         schema = pa.schema([self.schema.field(name) for name in names])
         return pa.RecordBatchReader.from_batches(schema, self._batches(schema))
 
+    def files(self, columns: Sequence[str]) -> Iterator[tuple[int, Callable[[], Iterator[pa.RecordBatch]]]]:
+        """Yield the size of each data file in bytes, and what reads its rows; those of the newest files first."""
+        schema = pa.schema([self.schema.field(name) for name in columns])
+        for applied, task in self._newest_first():
+            yield task.file.file_size_in_bytes, partial(self._read, schema, applied, [task])
+
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        sequences, deletes, tasks = self._plan()
         groups: dict[tuple[_Deletes, ...], list[FileScanTask]] = {}
+        for applied, task in self._newest_first():
+            groups.setdefault(applied, []).append(task)
+        for applied, tasks in groups.items():
+            yield from self._read(schema, applied, tasks)
+
+    def _newest_first(self) -> Iterator[tuple[tuple[_Deletes, ...], FileScanTask]]:
+        """Yield the data files with the equality deletes that apply to each."""
+        sequences, deletes, tasks = self._plan()
         for task in sorted(tasks, key=lambda task: -sequences[task.file.file_path]):
             sequence = sequences[task.file.file_path]
-            groups.setdefault(tuple(one for one in deletes if one.apply_to(task.file, sequence)), []).append(task)
-        for applied, files in groups.items():
-            keys = _Keys(self._table, applied)
-            fields = {field.field_id: field for field in self._table.schema().fields if field.name in schema.names}
-            wanted = Schema(*({**fields, **keys.fields}).values())
-            for batch in self._scan(wanted).to_record_batches(files):
-                kept = keys.without_deleted(batch).select(schema.names)
-                yield pa.RecordBatch.from_arrays(
-                    [column.cast(kind) for column, kind in zip(kept.columns, schema.types, strict=True)], schema=schema
-                )
+            yield tuple(one for one in deletes if one.apply_to(task.file, sequence)), task
+
+    def _read(
+        self, schema: pa.Schema, applied: tuple[_Deletes, ...], tasks: list[FileScanTask]
+    ) -> Iterator[pa.RecordBatch]:
+        keys = _Keys(self._table, applied)
+        fields = {field.field_id: field for field in self._table.schema().fields if field.name in schema.names}
+        wanted = Schema(*({**fields, **keys.fields}).values())
+        for batch in self._scan(wanted).to_record_batches(tasks):
+            kept = keys.without_deleted(batch).select(schema.names)
+            yield pa.RecordBatch.from_arrays(
+                [column.cast(kind) for column, kind in zip(kept.columns, schema.types, strict=True)], schema=schema
+            )
 
     def _plan(self) -> tuple[dict[str, int], list[_Deletes], list[FileScanTask]]:
         """Return the sequence numbers of data files, the equality deletes, and the tasks that read the data files."""

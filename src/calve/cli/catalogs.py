@@ -11,12 +11,13 @@ import click
 
 from calve.errors import SettingsError
 from calve.observe.humanize import many
-from calve.settings import parse
+from calve.settings import SinkEntry, parse
 
 if TYPE_CHECKING:
+    from calve.observe.blueprint import SinkPart
     from calve.sinks.iceberg.settings import IcebergSettings
 
-__all__ = ["catalog_of", "chosen_catalog", "iceberg_sinks", "pipelines"]
+__all__ = ["catalog_of", "chosen_catalog", "iceberg_sinks", "pipelines", "sinks_at"]
 
 pipelines = click.option(
     "--pipelines",
@@ -31,6 +32,19 @@ def iceberg_sinks(path: Path) -> list[IcebergSettings]:
     from calve.pipeline.plugins import PLUGINS
 
     return [sink.value for one in parse(path, PLUGINS).pipelines for sink in one.sinks if sink.name == "iceberg"]
+
+
+def sinks_at(path: Path) -> dict[str, tuple[SinkPart, ...]]:
+    """Return the sinks of each pipeline of a configuration, with the properties of their catalogs."""
+    from calve.catalog.sqlite import embedded  # brings PyIceberg
+    from calve.observe.blueprint import SinkPart
+    from calve.pipeline.plugins import PLUGINS
+
+    def part(sink: SinkEntry) -> SinkPart:
+        catalog = (sink.value.catalog or embedded(Path("lakehouse"))) if sink.name == "iceberg" else {}
+        return SinkPart(sink.name, sink.value.target_name or "", (), dict(catalog))
+
+    return {pipeline.name: tuple(map(part, pipeline.sinks)) for pipeline in parse(path, PLUGINS).pipelines}
 
 
 def catalog_of(path: Path, sinks: Sequence[IcebergSettings]) -> dict[str, str]:

@@ -7,14 +7,20 @@ import secrets
 import signal
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from calve.cli import failures, options
+from calve.cli.catalogs import pipelines, sinks_at
 from calve.cli.help import Command
 from calve.errors import SettingsError
 from calve.observe.log import Log, configure
+
+if TYPE_CHECKING:
+    from calve.observe.blueprint import SinkPart
 
 __all__ = ["dashboard"]
 
@@ -39,6 +45,8 @@ _SHORTEST = 8
     metavar="FILE",
     help="File with the password. [default: the variable CALVE_DASHBOARD_PASSWORD]",
 )
+@pipelines
+@click.option("--no-rows", is_flag=True, help="Show no rows of tables.")
 @click.option("--with-parent", is_flag=True, hidden=True, help="End at the end of stdin.")
 @options.debug
 @click.pass_context
@@ -51,6 +59,8 @@ def dashboard(
     names: tuple[str, ...],
     actions: Path | None,
     password_file: Path | None,
+    pipelines: Path | None,
+    no_rows: bool,
     with_parent: bool,
 ) -> None:
     """Show the pipelines of a state folder as web pages: rate, lag, freshness, rejects, tables, commits, errors.
@@ -58,12 +68,14 @@ def dashboard(
     It reads the status files and does not touch the pipelines. The lines of the last hour begin when it starts; they
     are kept in the state folder, in _dashboard/. `calve run --dashboard` starts it together with a run.
 
+    The page of a table has its newest rows; if its catalog is no file of this machine, name the YAML: --pipelines.
+
     Without --actions nothing can be changed. With it, and a password, the pages can pause and resume pipelines, replay
     dead letters and maintain tables, by the commands of the same names. Without a password the log has the address to
     open; it contains a token, because other users of the machine can reach the port.
 
     Examples:
-      calve dashboard
+      calve dashboard --pipelines orders.yaml
       calve dashboard --state /var/lib/calve --actions pipelines/ --password-file /etc/calve/password
       CALVE_DASHBOARD_PASSWORD=… calve dashboard --host 0.0.0.0 --name calve.example.com
     """
@@ -71,7 +83,9 @@ def dashboard(
     from calve.dashboard.actions import Actions
     from calve.dashboard.app import App
     from calve.dashboard.history import History
+    from calve.dashboard.pipeline_pages import PipelinePages
     from calve.dashboard.server import Dashboard, history_file
+    from calve.dashboard.table_view import TableReader
 
     configure(debug=ctx.meta[failures.DEBUG])
     password = _password(password_file, VARIABLE)
@@ -81,10 +95,22 @@ def dashboard(
         raise _refused("--actions needs a password")
     acts = Actions(state, actions) if actions else None
     access = Access(password, host, names, "" if password else secrets.token_urlsafe(32))
-    app = App(state, History(history_file(state)), access, acts)
-    with Dashboard(app, port) as served:
+    history = History(history_file(state))
+    pages = PipelinePages(state, history, _sinks(pipelines, actions), TableReader(not no_rows))
+    with Dashboard(App(state, history, access, acts, pages), port) as served:
         Log().info(f"dashboard: {served.url}")
         _wait(with_parent)
+
+
+def _sinks(pipelines: Path | None, actions: Path | None) -> Mapping[str, tuple[SinkPart, ...]]:
+    """Return the sinks of the pipelines; without --pipelines what is wrong in the YAML is only logged."""
+    try:
+        return sinks_at(path) if (path := pipelines or actions) else {}
+    except SettingsError as error:
+        if pipelines:
+            raise
+        Log().warning(f"pages of tables may lack their rows: {error}")
+        return {}
 
 
 def _password(file: Path | None, variable: str) -> str:

@@ -94,7 +94,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
 
         run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in _RUN_OPTIONS})
         if chosen["dashboard"]:
-            stack.enter_context(Beside(chosen["state"], chosen["dashboard_port"]))
+            stack.enter_context(Beside(chosen["state"], chosen["dashboard_port"], pipelines=path))
         watch = stack.enter_context(Watch(_show_rejects(ctx)))
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"], watch.health))
         stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=watch.show_rejects))

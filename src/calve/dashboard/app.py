@@ -18,6 +18,7 @@ from calve.dashboard.actions import Actions
 from calve.dashboard.chart import HEIGHT, WIDTH, charts
 from calve.dashboard.history import History
 from calve.dashboard.model import by_level, overview, problems, tables, unreadable
+from calve.dashboard.pipeline_pages import PipelinePages
 from calve.dashboard.rejects import newest
 from calve.dashboard.web import Request, Response, redirect
 from calve.errors import CalveError
@@ -46,12 +47,14 @@ class App:
         history: The figures of the last hour.
         access: Who may see and act.
         actions: The actions; None: there are none.
+        pages: The pages of one pipeline; None: those of the state folder alone.
     """
 
     state: str
     history: History
     access: Access
     actions: Actions | None = None
+    pages: PipelinePages | None = None
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer a request; a failure is an answer, too."""
@@ -98,6 +101,12 @@ class App:
                 return self._pipeline(session, name)
             case ["pipelines", name, "rejects"]:
                 return self._rejects(session, name, request)
+            case ["pipelines", name, "table"]:
+                return self._table(session, name, request.query.get("name", ""))
+            case ["pipelines", name, "definition"]:
+                return self._text(session, name, "definition.html", lambda: {"yaml": self._of.definition(name)})
+            case ["pipelines", name, "log"]:
+                return self._text(session, name, "log.html", lambda: {"lines": self._of.log(name)})
         return self._missing(session)
 
     def _admit(self, request: Request) -> Response:
@@ -168,18 +177,35 @@ class App:
         if report is None:
             return self._missing(session)
         samples, replay, shown = self.history.of(name), read_replay(self.state, name), tables(report)
+        now = time.time()
         return self._page(
             session,
             "pipeline.html",
             report=report,
             line=overview(report, samples),
             problems=problems(report, samples),
-            charts=charts(samples, time.time()),
+            charts=charts(samples, now),
+            flow=self._of.flow(report),
+            table_charts=self._of.charts(report, now),
             tables=shown[:_MOST_TABLES],
             more_tables=many(len(shown) - _MOST_TABLES, "more table") if len(shown) > _MOST_TABLES else "",
             commits=list(reversed(report.commits)),
             replayed=many(replay.events, "event") if replay and replay.events else "",
         )
+
+    def _table(self, session: Session | None, name: str, table: str) -> Response:
+        report = self._report(name)
+        if report is None or table not in report.tables:
+            return self._missing(session)
+        content = self._of.table(report, table, time.time())
+        return self._page(session, "table.html", report=report, **content)
+
+    def _text(
+        self, session: Session | None, name: str, template: str, content: Callable[[], dict[str, Any]]
+    ) -> Response:
+        """Return a page of a pipeline that needs nothing but its name."""
+        report = self._report(name)
+        return self._page(session, template, report=report, **content()) if report else self._missing(session)
 
     def _rejects(self, session: Session | None, name: str, request: Request) -> Response:
         report = self._report(name)
@@ -223,6 +249,10 @@ class App:
             **content,
         )
         return Response(status, text.encode(errors="replace"))
+
+    @cached_property
+    def _of(self) -> PipelinePages:
+        return self.pages or PipelinePages(self.state, self.history)
 
     @cached_property
     def _templates(self) -> jinja2.Environment:

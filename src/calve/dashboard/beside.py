@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import subprocess
 import sys
+from pathlib import Path
 from types import TracebackType
 
 from calve.observe.log import Log
@@ -21,10 +22,18 @@ class Beside:
         state: The state folder.
         port: The port of the pages.
         program: The command that stands for `calve`.
+        pipelines: The YAML of the pipelines, which has the catalogs of the tables.
     """
 
-    def __init__(self, state: str, port: int, program: tuple[str, ...] = (sys.executable, "-m", "calve")) -> None:
-        self._command = [*program, "dashboard", "--with-parent", "--state", state, "--port", str(port)]
+    def __init__(
+        self,
+        state: str,
+        port: int,
+        program: tuple[str, ...] = (sys.executable, "-m", "calve"),
+        pipelines: Path | None = None,
+    ) -> None:
+        options = ["--state", state, "--port", str(port), *([f"--pipelines={pipelines}"] if pipelines else [])]
+        self._command = [*program, "dashboard", "--with-parent", *options]
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Beside:

@@ -10,7 +10,7 @@ from itertools import pairwise
 from calve.dashboard.history import SAMPLE_SECONDS, SPAN_SECONDS, Sample
 from calve.observe.humanize import amount, duration, size
 
-__all__ = ["Chart", "charts"]
+__all__ = ["Chart", "charts", "rows_chart"]
 
 WIDTH, HEIGHT = 600, 120
 _GAP_SECONDS = 6 * SAMPLE_SECONDS
@@ -26,7 +26,7 @@ class Chart:
 
     Attributes:
         title: What is measured.
-        path: The SVG path; empty without two samples in a row.
+        path: The SVG path; empty without samples.
         now: The last value, formatted.
         grid: Horizontal lines: their height in the drawing, and the value, formatted.
         begins: How long ago the left edge is.
@@ -75,6 +75,21 @@ def charts(samples: Sequence[Sample], now: float) -> list[Chart]:
     ]
 
 
+def rows_chart(points: _Points, now: float) -> Chart:
+    """Return the chart of a table: the rows that were committed since the first point, over time.
+
+    Args:
+        points: Times and rows since the first start, oldest first.
+        now: The time now, in epoch seconds.
+    """
+    first, before = points[0] if points else (now, 0.0)
+    axis = _Axis(min(max(first, now - SPAN_SECONDS), now - _LEAST_SECONDS), now)
+    added = [(at, max(0.0, rows - before)) for at, rows in points]
+    if added and added[-1][0] < now:
+        added.append((now, added[-1][1]))
+    return _chart("Rows committed meanwhile", added, axis, amount, gap_seconds=SPAN_SECONDS)
+
+
 def _any(points: _Points) -> bool:
     return any(value for _, value in points)
 
@@ -105,7 +120,9 @@ def _values(samples: Sequence[Sample], value: Callable[[Sample], float | None]) 
             yield sample.at, found
 
 
-def _chart(title: str, points: _Points, axis: _Axis, shown: Callable[[float], str]) -> Chart:
+def _chart(
+    title: str, points: _Points, axis: _Axis, shown: Callable[[float], str], gap_seconds: float = _GAP_SECONDS
+) -> Chart:
     begins = duration(axis.end - axis.start)
     if not points:
         return Chart(title, "", "unknown", [], begins, f"{title}: no figures yet")
@@ -113,7 +130,7 @@ def _chart(title: str, points: _Points, axis: _Axis, shown: Callable[[float], st
     top = _round_up(highest)
     grid = [(_y(top * part, top), shown(top * part)) for part in (1.0, 0.5)] if top else []
     summary = f"{title}, over the last {begins}: now {shown(last)}, at most {shown(highest)}"
-    return Chart(title, _path(points, axis, top), shown(last), grid, begins, summary)
+    return Chart(title, _path(points, axis, top, gap_seconds), shown(last), grid, begins, summary)
 
 
 def _round_up(value: float) -> float:
@@ -128,10 +145,10 @@ def _y(value: float, top: float) -> float:
     return HEIGHT - 2 - (HEIGHT - 4) * (value / top if top > 0 else 0.0)
 
 
-def _path(points: _Points, axis: _Axis, top: float) -> str:
+def _path(points: _Points, axis: _Axis, top: float, gap_seconds: float) -> str:
     parts: list[str] = []
     previous = float("-inf")
     for at, value in points:
-        parts.append(f"{'M' if at - previous > _GAP_SECONDS else 'L'}{axis.x(at):.1f} {_y(value, top):.1f}")
+        parts.append(f"{'M' if at - previous > gap_seconds else 'L'}{axis.x(at):.1f} {_y(value, top):.1f}")
         previous = at
     return " ".join(parts)

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from calve import structs
+from calve.dashboard.row_history import SAMPLE_SECONDS, SPAN_SECONDS, RowHistory
 from calve.files.private import make_private
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport
@@ -16,10 +17,8 @@ from calve.state import durable
 
 __all__ = ["SAMPLE_SECONDS", "SPAN_SECONDS", "History", "Sample"]
 
-SAMPLE_SECONDS = 10
-SPAN_SECONDS = 3600
 MOST_PIPELINES = 200
-"""With these limits the file stays below 10 MB."""
+"""With these limits the files stay below 10 MB each."""
 _MOST_SAMPLES = SPAN_SECONDS // SAMPLE_SECONDS + 1
 
 
@@ -56,16 +55,21 @@ class History:
 
     Args:
         file: Where it is kept over restarts; None: only in memory.
+
+    Attributes:
+        rows: The rows of tables.
     """
 
     def __init__(self, file: Path | None) -> None:
         self._file = file
+        self.rows = RowHistory(file and file.with_name("rows.json"))
         self._lock = threading.Lock()
         self._refused = False
         self._samples: dict[str, list[Sample]] = self._load()
 
     def add(self, reports: list[PipelineReport], now: float | None = None) -> None:
         """Add a sample of each pipeline, and forget those that are too old."""
+        self.rows.add(reports, now)
         oldest = (time.time() if now is None else now) - SPAN_SECONDS
         with self._lock:
             for report in reports[:MOST_PIPELINES]:
@@ -87,7 +91,8 @@ class History:
             return list(self._samples.get(pipeline, ()))
 
     def save(self) -> None:
-        """Write the file."""
+        """Write the files."""
+        self.rows.save()
         if self._file is None or not self._samples:
             return
         with self._lock:

@@ -38,6 +38,7 @@ class BugReports:
         self._log.warning(
             f"batch {batch} failed at step {error.step}: {error.message}; searching for the events that cause it",
             batch=batch,
+            values=error.message,
         )
 
     def found(self, batch: int, events: Mapping[str, int], causes: list[CalveError]) -> None:

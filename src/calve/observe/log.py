@@ -17,10 +17,10 @@ from typing import Any
 import msgspec
 
 from calve.credentials import remember, without_credentials
-from calve.errors import CalveError
+from calve.errors import CalveError, InvariantError
 from calve.observe.terminal import Terminal
 
-__all__ = ["HumanFormatter", "JsonFormatter", "Log", "TerminalHandler", "configure"]
+__all__ = ["HumanFormatter", "JsonFormatter", "Log", "TerminalHandler", "configure", "dismiss", "listen"]
 
 ROOT = "calve"
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
@@ -31,6 +31,7 @@ class Log:
     """The log of one pipeline, or without a name of the whole process.
 
     The keyword arguments are fields of the JSON line; people see the message only, so it says everything that matters.
+    `values` is none of them: it is the part of the message that has values of rows, for those who may not see them.
     """
 
     def __init__(self, pipeline: str = "") -> None:
@@ -52,10 +53,12 @@ class Log:
     def error(self, error: CalveError, **fields: Any) -> None:
         """Log an error once, where it is handled; the traceback is shown only with `--debug`."""
         known = {key: value for key, value in error.to_dict().items() if key in ("error", "step", "target", "hint")}
-        self._write(logging.ERROR, error.message, {**known, **fields}, error)
+        values = error.message if isinstance(error, InvariantError) else ""  # nobody knows what is in it
+        self._write(logging.ERROR, error.message, {**known, "values": values, **fields}, error)
 
     def _write(self, level: int, message: str, fields: dict[str, Any], error: BaseException | None = None) -> None:
-        extra = {"calve_pipeline": self.pipeline, "calve_fields": fields}
+        values = fields.pop("values", "")
+        extra = {"calve_pipeline": self.pipeline, "calve_fields": fields, "calve_values": values}
         cause = error if self._logger.isEnabledFor(logging.DEBUG) else None
         self._logger.log(level, "%s", message, extra=extra, exc_info=cause)
 
@@ -120,6 +123,16 @@ class TerminalHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record."""
         self._terminal.line(self.format(record))
+
+
+def listen(handler: logging.Handler) -> None:
+    """Let a handler have every record from now on, until `configure` is called or it is dismissed."""
+    logging.getLogger(ROOT).addHandler(handler)
+
+
+def dismiss(handler: logging.Handler) -> None:
+    """Give a handler no more records."""
+    logging.getLogger(ROOT).removeHandler(handler)
 
 
 def configure(terminal: Terminal | None = None, *, json: bool = False, debug: bool = False) -> Terminal:

@@ -86,7 +86,8 @@ class Notices:
                     reason = _reason(counts.examples, table, code)
                     text = f"{table or 'no table'}: {many(total, 'event')} rejected with {code}{_example(reason)}"
                     hint = ". ".join(filter(None, (self._show, reject_hint(code, reason))))
-                    yield text, {"table": table, "code": code, "count": total, "hint": hint}
+                    values = harmless(_example(reason))
+                    yield text, {"table": table, "code": code, "count": total, "hint": hint, "values": values}
 
     def _nulled(self, counts: BatchCounts) -> Iterator[_Line]:
         for table, columns in counts.nulled.items():
@@ -95,7 +96,8 @@ class Notices:
                     reason = _reason(counts.reasons, table, column)
                     text = f"{table}: {many(total, 'value')} of {column} became NULL{_example(reason)}"
                     hint = _KEPT if _is_of_any_type(reason) else NULLED_HINT
-                    yield text, {"table": table, "column": column, "count": total, "hint": hint}
+                    values = harmless(_example(reason))
+                    yield text, {"table": table, "column": column, "count": total, "hint": hint, "values": values}
 
     def _ignored(self, counts: BatchCounts) -> Iterator[_Line]:
         for table, fields in counts.ignored.items():

@@ -6,7 +6,9 @@ import msgspec
 
 from calve import structs
 from calve.errors import CalveError, SourceError
+from calve.observe.blueprint import BLUEPRINT_FILE, Blueprint
 from calve.observe.log import Log
+from calve.observe.recent_lines import LINES_FILE, RecentLines
 from calve.observe.report import PipelineReport
 from calve.observe.state_folder import Folder
 from calve.observe.status import PipelineStatus
@@ -25,16 +27,28 @@ STORE_INTERVAL_SECONDS = 5.0
 class StatusFile:
     """Keeps the status file of one pipeline current; a failed write is logged once and retried.
 
+    Beside it are what the pipeline consists of and the last lines of its log.
+
     Attributes:
         pipeline: The pipeline's name.
     """
 
-    def __init__(self, status: PipelineStatus, folder: str, interval_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        status: PipelineStatus,
+        folder: str,
+        interval_seconds: float | None = None,
+        blueprint: Blueprint | None = None,
+        lines: RecentLines | None = None,
+    ) -> None:
         self.pipeline = status.name
         self._status = status
         self._folder = Folder.at(folder)
         self._log = Log(status.name)
         self._refused = self._is_abandoned = False
+        self._lines = lines
+        self._beside = {BLUEPRINT_FILE: msgspec.json.encode(blueprint)} if blueprint else {}
+        self._written: dict[str, bytes] = {}
         interval = STORE_INTERVAL_SECONDS if "://" in folder else INTERVAL_SECONDS
         self._ticker = Ticker(f"calve-status-{status.name}", interval_seconds or interval, self.write)
 
@@ -45,11 +59,21 @@ class StatusFile:
         data = msgspec.json.format(self._status.encoded(), indent=2)
         try:
             self._folder.write(STATUS_FILE, data + b"\n")
+            self._write_beside()
             self._refused = False
         except (OSError, ValueError) as error:  # Arrow's errors are one or the other
             if not self._refused:
                 self._log.warning(f"the status file cannot be written, so `calve status` shows old figures: {error}")
             self._refused = True
+
+    def _write_beside(self) -> None:
+        """Write what the dashboard shows besides, if it has changed."""
+        if self._lines is not None:
+            self._beside[LINES_FILE] = self._lines.content(self.pipeline)
+        for name, data in self._beside.items():
+            if self._written.get(name) != data:
+                self._folder.write(name, data)
+                self._written[name] = data
 
     def close(self) -> None:
         """Write a last time and stop."""

@@ -7,8 +7,11 @@ from collections.abc import Iterable, Sequence
 from types import TracebackType
 
 from calve.credentials import without_credentials
+from calve.observe.blueprint import Blueprint
 from calve.observe.health import Health
+from calve.observe.log import dismiss, listen
 from calve.observe.notices import Notices
+from calve.observe.recent_lines import RecentLines
 from calve.observe.report import PipelineReport
 from calve.observe.status import PipelineStatus
 from calve.observe.status_file import StatusFile
@@ -20,7 +23,7 @@ __all__ = ["Watch"]
 class Watch:
     """The statuses of all pipelines of this process, and the request to stop.
 
-    A context manager: at its end every status file is written a last time.
+    A context manager: within it the lines of the log are kept, and at its end every status file is written a last time.
 
     Attributes:
         show_rejects: The command that shows the rejects.
@@ -34,9 +37,15 @@ class Watch:
         self._statuses: dict[str, PipelineStatus] = {}
         self._expected: dict[str, str] = {}
         self._files: list[StatusFile] = []
+        self._lines = RecentLines()
 
     def pipeline(
-        self, name: str, folder: str, totals: Totals | None = None, dlq: str | Sequence[str] = ()
+        self,
+        name: str,
+        folder: str,
+        totals: Totals | None = None,
+        dlq: str | Sequence[str] = (),
+        blueprint: Blueprint | None = None,
     ) -> PipelineStatus:
         """Start to watch a pipeline with its state in `folder` and the totals of its earlier runs.
 
@@ -45,7 +54,7 @@ class Watch:
         status = PipelineStatus(name, totals, dlq, notices=Notices(name, self.show_rejects))
         with self._lock:
             self._statuses[name] = status
-            self._files.append(StatusFile(status, folder))
+            self._files.append(StatusFile(status, folder, blueprint=blueprint, lines=self._lines))
         return status
 
     def leave(self, pipeline: str) -> None:
@@ -90,8 +99,10 @@ class Watch:
             files, self._files = self._files, []
         for file in files:
             file.close()
+        dismiss(self._lines)
 
     def __enter__(self) -> Watch:
+        listen(self._lines)
         return self
 
     def __exit__(

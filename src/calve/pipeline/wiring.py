@@ -16,6 +16,7 @@ from calve.event.envelope.shape import IMPLIED_OPERATION
 from calve.expression.scope import TAGS
 from calve.observe.log import Log
 from calve.pipeline.batch_size import FIRST_BYTES
+from calve.pipeline.blueprint import blueprint_of
 from calve.pipeline.letters import PipelineLetters
 from calve.pipeline.plugins import (
     declared,
@@ -92,7 +93,7 @@ class Wiring:
         self.name = replay_name(settings.name) if rejects else settings.name
         self._pipeline = settings.name
         self._replays = rejects is not None
-        self.feeds = () if rejects else settings.feeds
+        self.feeds, self.blueprint = ((), None) if rejects else (settings.feeds, blueprint_of(settings))
         source = declared(settings)
         format, self._serde = source.envelope, source.serde
         self._envelopes = Envelopes(format, unavailable=source.unavailable_value) if format else None

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from calve.settings.assemble import Assembly
 from calve.settings.connectors import Ends, faults, joined
 from calve.settings.files import Merged
+from calve.settings.masked import masked_yaml
 from calve.settings.node import Node
 from calve.settings.pipeline import Parsed, PipelineSettings, Plugins
 from calve.settings.problems import Location, Problem, SettingsErrors, shown
@@ -80,6 +82,10 @@ def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
         problems += plugins.faults(whole, {one.name: one for one in valid})
     if problems:
         raise SettingsErrors(map(merged.without_secrets, problems))
+    whole = [
+        replace(one, shown=masked_yaml({name: merged.entries[name] for name in (one.name, *one.feeds)}, plugins))
+        for one in whole
+    ]
     return Parsed(whole, sorted(map(merged.without_secrets, warnings)))
 
 

@@ -173,6 +173,7 @@ class PipelineSettings:
         line: The line of its name.
         locations: The location of each key path; see `where`.
         feeds: The pipelines that it feeds, directly or through others; their sinks are among its own.
+        shown: Its YAML, and that of the pipelines that it feeds, without secrets and comments.
     """
 
     name: str
@@ -186,6 +187,7 @@ class PipelineSettings:
     line: int
     locations: dict[str, Location] = field(default_factory=dict, repr=False, compare=False)
     feeds: tuple[str, ...] = ()
+    shown: str = field(default="", repr=False, compare=False)
 
     @property
     def title(self) -> str:

@@ -14,6 +14,7 @@ from calve.event.envelope.decoder import RECORD_KEY, Envelopes
 from calve.event.envelope.exact import Wanted
 from calve.event.envelope.shape import IMPLIED_OPERATION
 from calve.expression.scope import TAGS
+from calve.observe.blueprint import Blueprint
 from calve.observe.log import Log
 from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.blueprint import blueprint_of
@@ -77,6 +78,11 @@ def _absolute(location: str) -> str:
     return location if "://" in location else str(Path(location).expanduser().absolute())
 
 
+def _described(settings: PipelineSettings, is_replay: bool) -> tuple[tuple[str, ...], Blueprint | None]:
+    """Return the pipelines that run as a part of a pipeline, and its description; a replay has neither."""
+    return ((), None) if is_replay else (settings.feeds, blueprint_of(settings))
+
+
 class Wiring:
     """The parts of one pipeline; runs on the driver.
 
@@ -93,7 +99,7 @@ class Wiring:
         self.name = replay_name(settings.name) if rejects else settings.name
         self._pipeline = settings.name
         self._replays = rejects is not None
-        self.feeds, self.blueprint = ((), None) if rejects else (settings.feeds, blueprint_of(settings))
+        self.feeds, self.blueprint = _described(settings, is_replay=rejects is not None)
         source = declared(settings)
         format, self._serde = source.envelope, source.serde
         self._envelopes = Envelopes(format, unavailable=source.unavailable_value) if format else None

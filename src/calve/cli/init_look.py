@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from typing import Any
 
 from calve.cli.table import columns
@@ -92,9 +93,7 @@ def _given(answers: Answers) -> dict[str, Any]:
 
 
 def _database(answers: Answers, settings: Any) -> Proposal:
-    from calve.sources.database.preview import preview
-
-    preview_of_tables = preview(settings)
+    preview_of_tables: Preview = import_module(f"calve.sources.{answers.source}.preview").preview(settings)
     lacking = tuple(table.name for table in preview_of_tables.tables if not table.key)
     return Proposal(
         seen=tuple(_tables(preview_of_tables, settings.shown)),

@@ -5,34 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from calve.sources.database.connection import ServerError
-from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.table import Table
-from calve.sources.preview import MOST_ROWS, Preview, TablePreview
+from calve.sources.preview import MOST_ROWS, TablePreview
 
-__all__ = ["MOST_TABLES", "preview", "previewed"]
+__all__ = ["MOST_TABLES", "previewed"]
 
 MOST_TABLES = 20
 """The tables that are described."""
 _TIMES = frozenset({"date", "timestamp", "timestamptz"})
 Query = Callable[[str], Sequence[Sequence[str | None]]]
-
-
-def preview(settings: DatabaseSettings) -> Preview:
-    """Return the tables that the settings select.
-
-    Raises:
-        SourceError: The server refuses.
-        SourceUnavailableError: The server does not answer.
-    """
-    from calve.sources.postgres.settings import PostgresSettings
-
-    if isinstance(settings, PostgresSettings):
-        from calve.sources.postgres.preview import preview as of_postgres
-
-        return of_postgres(settings)
-    from calve.sources.mysql.preview import preview as of_mysql
-
-    return of_mysql(settings)  # type: ignore[arg-type]  # the only other one
 
 
 def previewed(table: Table, quoted: Callable[[str], str], query: Query) -> TablePreview:

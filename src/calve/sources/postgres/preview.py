@@ -15,7 +15,12 @@ _STEP = "init"
 
 
 def preview(settings: PostgresSettings) -> Preview:
-    """See `calve.sources.database.preview.preview`."""
+    """Return the tables that the settings select.
+
+    Raises:
+        SourceError: The server refuses.
+        SourceUnavailableError: The server does not answer.
+    """
     with session(settings, _STEP, "calve init") as connection, explained(settings, _STEP):
         database = Database(connection, settings.shown)
         selected = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from calve.errors import InvariantError, UnprocessableError
 from calve.observe.batch_counts import BatchCounts
 from calve.observe.blueprint import Blueprint, read_blueprint
 from calve.observe.bug_report import BugReports
-from calve.observe.log import Log
+from calve.observe.log import Log, configure
 from calve.observe.notices import Notices
 from calve.observe.recent_lines import MOST_LINES, RecentLines
+from calve.observe.terminal import Terminal
 from calve.observe.watch import Watch
 
 VALUE = "it's Ann's \"own\" value"
@@ -83,3 +85,10 @@ def test_the_log_and_the_blueprint_are_beside_the_status(tmp_path: Path) -> None
     assert log.stat().st_mode & 0o077 == 0
     (tmp_path / "orders" / "pipeline.json").write_text("{")
     assert read_blueprint(str(tmp_path), "orders") is None
+
+
+def test_the_folder_of_the_shell_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PWD", "/home/ann/shop")
+    monkeypatch.setenv("MYSQL_PWD", "hunter2-and-more")
+    configure(Terminal(io.StringIO(), False))
+    assert credentials.without_credentials("/home/ann/shop/x hunter2-and-more") == "/home/ann/shop/x …"

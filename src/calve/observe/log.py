@@ -23,6 +23,8 @@ from calve.observe.terminal import Terminal
 __all__ = ["HumanFormatter", "JsonFormatter", "Log", "TerminalHandler", "configure", "dismiss", "listen"]
 
 ROOT = "calve"
+_FOLDERS = ("PWD", "OLDPWD")
+"""Variables that are named like a password, and have the folder of the shell."""
 _NOT_ASCII = re.compile(r"[^\x20-\x7e]")
 NOISY = ("py4j", "pyspark", "uvicorn", "pyiceberg", "urllib3", "botocore", "s3fs", "fsspec", "asyncio")
 
@@ -137,7 +139,7 @@ def dismiss(handler: logging.Handler) -> None:
 
 def configure(terminal: Terminal | None = None, *, json: bool = False, debug: bool = False) -> Terminal:
     """Set up logging to stderr, once per process, and make other libraries quiet."""
-    remember(os.environ)
+    remember({name: value for name, value in os.environ.items() if name not in _FOLDERS})
     terminal = terminal or Terminal(sys.stderr)
     handler = TerminalHandler(terminal)
     handler.setFormatter(JsonFormatter() if json else HumanFormatter())

@@ -18,6 +18,7 @@ from calve.observe.notices import Notices
 from calve.observe.recent_lines import MOST_LINES, RecentLines
 from calve.observe.terminal import Terminal
 from calve.observe.watch import Watch
+from calve.state.local_folder import LocalFolder
 
 VALUE = "it's Ann's \"own\" value"
 REASONS = (f"{VALUE!r} is not a valid long", f"{VALUE} does not fit", f"'{VALUE}' is twice in {VALUE}")
@@ -38,7 +39,7 @@ def test_no_value_of_a_row_is_in_a_line(lines: RecentLines, tmp_path: Path, reas
     rejects, examples = {"shop.orders": {"NOT_COERCIBLE": 1}}, {"shop.orders": {"NOT_COERCIBLE": reason}}
     nulled, reasons = {"shop.orders": {"total": 1}}, {"shop.orders": {"total": reason}}
     Notices("p").log(BatchCounts(1, 9, rejects=rejects, examples=examples, nulled=nulled, reasons=reasons))
-    BugReports(tmp_path, Log("p")).begins(1, UnprocessableError(reason, step="write"))
+    BugReports(LocalFolder(tmp_path), Log("p")).begins(1, UnprocessableError(reason, step="write"))
     Log("p").error(InvariantError(f"The pipeline failed: {reason}", step="pipeline", hint="Report it"))
     text = lines.content("p").decode()
     assert text.count("\n") == 4

@@ -20,7 +20,7 @@ from pyiceberg.schema import Schema
 
 from calve.columns.infer import infer
 from calve.convert.converter import Converter, ConvertOptions
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.table.loaded import Table
 
 ROWS = 131_072
@@ -104,7 +104,7 @@ def main(rounds: int) -> None:
     optimistic_input = pa.table({"json": clean["event"].cast(pa.string())})
     looking = ConvertOptions(look_for_unknown=True)
     cases: dict[str, Callable[[], object]] = {
-        "optimistic json_transform": lambda: duck.run(sql, events=optimistic_input)
+        "optimistic json_transform": lambda: duckdb_session.run(sql, events=optimistic_input)
     }
     inputs = {
         "clean": clean,

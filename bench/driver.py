@@ -30,9 +30,9 @@ from calve.engine.engine import Engine
 from calve.ledger.ledger import Ledger
 from calve.pipeline.spark_job import divide
 from calve.record.content_file import Bounds, ContentFile, Counts
-from calve.record.receipt import Failure, Receipt, Seen
+from calve.record.receipt import Failure, ReadCounts, Receipt
 from calve.record.staged import StagedBatch
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 from calve.sources.source import Planned, Split
 
 TASKS = 400
@@ -107,8 +107,8 @@ def _timed(count: int, action: Callable[[], object]) -> Figures:
 
 def _receipt(folder: Path, task: int, files: int) -> Receipt:
     made = [_file(folder, task, number) for number in range(files)]
-    written = TableFiles("", "db.one", "", made, rows=1000 * files, bytes=100_000 * files)
-    return Receipt(tables=[written], seen=Seen(events=1000 * files), is_first=True, task=task)
+    written = StagedFiles("", "db.one", "", made, rows=1000 * files, bytes=100_000 * files)
+    return Receipt(tables=[written], seen=ReadCounts(events=1000 * files), is_first=True, task=task)
 
 
 def _file(folder: Path, task: int, number: int) -> ContentFile:

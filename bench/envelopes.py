@@ -18,15 +18,15 @@ import pyarrow as pa
 
 from bench.upserts import Changes as PlainChanges
 from calve.event.envelope import decoder
-from calve.event.envelope.decoder import Decoder, Envelopes
-from calve.event.envelope.exact import Wanted, decode, text_of
+from calve.event.envelope.decoder import EnvelopeDecoder, Envelopes
+from calve.event.envelope.exact import RequestedAttributes, decode, text_of
 from calve.event.envelope.shape import SHAPES
 from debezium_events import Changes
 
 _WANTED = {
-    "debezium": Wanted(frozenset({"debezium_source_table", "debezium_ts_ms"}), frozenset({"id"})),
-    "maxwell": Wanted(frozenset({"maxwell_table"}), frozenset({"id"})),
-    "dms": Wanted(frozenset({"dms_table"}), frozenset({"id"})),
+    "debezium": RequestedAttributes(frozenset({"debezium_source_table", "debezium_ts_ms"}), frozenset({"id"})),
+    "maxwell": RequestedAttributes(frozenset({"maxwell_table"}), frozenset({"id"})),
+    "dms": RequestedAttributes(frozenset({"dms_table"}), frozenset({"id"})),
 }
 _EXACT = 2_000
 
@@ -89,7 +89,7 @@ KINDS: dict[str, tuple[str, Callable[[int], list[bytes]]]] = {
 def batches(form: str, values: list[bytes], runs: int) -> Iterator[float]:
     """Yield the CPU seconds of a batch; the first one, with what has to be learnt, does not count."""
     events = pa.table({"event": pa.array(values, pa.binary())})
-    reader = Decoder(Envelopes(form, _WANTED[form]))
+    reader = EnvelopeDecoder(Envelopes(form, _WANTED[form]))
     reader.decode(events)
     for _ in range(runs):
         started = time.process_time()
@@ -117,7 +117,7 @@ def left(form: str, values: list[bytes]) -> float:
         return decode(*given)
 
     decoder.decode = counted  # type: ignore[assignment]
-    Decoder(Envelopes(form, _WANTED[form])).decode(pa.table({"event": pa.array(values, pa.binary())}))
+    EnvelopeDecoder(Envelopes(form, _WANTED[form])).decode(pa.table({"event": pa.array(values, pa.binary())}))
     decoder.decode = decode
     return count / len(values)
 

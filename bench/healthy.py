@@ -36,7 +36,7 @@ from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
 from calve.engine.engine import Engine
 from calve.maintenance.by_need import BOUNDS_METADATA, Rounds
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.trigger import Trigger
 from calve.record.content_file import ContentFile
 from calve.table.limits import DEFAULTS, Limits
@@ -71,7 +71,7 @@ class Day:
         # Without maintenance the files of the metadata would fill the disk; their size is measured all the same.
         self.catalog.create("bench.t", json.dumps(schema), [("at", "hour")], {BOUNDS_METADATA: "true"})
         self.spark, self.rows, self.batch = engine.session, rows, 0
-        self.bench = Workbench(engine, self.catalog, CommitTarget("bench.t"), gentle=True)
+        self.bench = MaintenanceContext(engine, self.catalog, CommitTarget("bench.t"), gentle=True)
         self._trigger = Trigger(DEFAULTS) if limits else None
         self._rounds = Rounds(self.bench, limits) if limits else None
         self.worked, self.rounds = 0.0, 0

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from calve.catalog.catalog import Catalog, embedded
 from calve.commit.mark import CommitTarget
 from calve.engine import session
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.equality_deletes import convert
 from calve.maintenance.rewrite import rewrite
 
@@ -88,7 +88,7 @@ def measure(folder: Path) -> None:
     engine = session.start(conf={**conf, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=4"})
     spark = engine.session
     try:
-        bench = Workbench(engine, Catalog(engine, properties), CommitTarget("bench.t"))
+        bench = MaintenanceContext(engine, Catalog(engine, properties), CommitTarget("bench.t"))
         read(spark)  # the JVM warms up
         for name, action in {
             "with equality deletes": lambda: None,

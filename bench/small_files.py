@@ -76,9 +76,9 @@ def measure(case: tuple[int, int, int], limits: list[int], rounds: int) -> None:
 
 def _job(shape: Case, folder: Path, run: str, tasks: int, limit: int) -> Any:
     made = job(shape, folder)
-    sinks = tuple(dataclasses.replace(sink, gathers_bytes=limit) for sink in made.sinks)
+    sinks = tuple(dataclasses.replace(sink, shuffle_below_bytes=limit) for sink in made.sinks)
     return dataclasses.replace(
-        made, run=run, reader=Shares(f"{folder}/events"), sinks=sinks, gatherers=tasks if limit else 0
+        made, run=run, reader=Shares(f"{folder}/events"), sinks=sinks, shuffle_partitions=tasks if limit else 0
     )
 
 
@@ -87,10 +87,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--case", help="tasks,partitions,megabytes: this one alone")
-    parser.add_argument("--limits", default="0,512,4096", help="kilobytes below which a part is handed on")
+    parser.add_argument("--limits", default="0,512,4096", help="kilobytes below which a part is shuffled")
     given = parser.parse_args()
     limits = [int(limit) << 10 for limit in given.limits.split(",")]
-    print("tasks partitions    MB  handed on  files  kB each  seconds      CPU")
+    print("tasks partitions    MB  shuffled   files  kB each  seconds      CPU")
     for case in [tuple(map(int, given.case.split(",")))] if given.case else CASES:
         measure(case, limits, given.rounds)  # type: ignore[arg-type]
 

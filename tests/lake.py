@@ -13,7 +13,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from calve.operate.dry_run_catalog import Rehearsal
+from calve.operate.dry_run_catalog import DryRunCatalog
 from calve.pipeline.batch import Writer
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.wiring import Wiring
@@ -65,7 +65,7 @@ class Lake:
     folder: Path
     sink: dict[str, Any]
     processor: list[dict[str, Any]] = field(default_factory=list)
-    catalog: Rehearsal = field(init=False)
+    catalog: DryRunCatalog = field(init=False)
     rows: dict[str, list[dict[str, Any]]] = field(init=False, default_factory=dict)
     letters: list[dict[str, Any]] = field(init=False, default_factory=list)
 
@@ -80,7 +80,7 @@ class Lake:
         if not self.processor:
             del pipeline["processor"]
         [settings] = parse_text(json.dumps({"p": pipeline}), PLUGINS).pipelines
-        self.catalog = Rehearsal("lake", {}, lambda name: None)
+        self.catalog = DryRunCatalog("lake", {}, lambda name: None)
         self._wiring = Wiring(
             settings, state_folder_at(str(self.folder)), lambda properties: ("lake", cast(Any, self.catalog))
         )

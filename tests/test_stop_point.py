@@ -15,11 +15,11 @@ from calve import stop_point
 for text in ("a", "b", "c"):
     for point in ("one", "two"):
         try:
-            stop_point.meet(point, lambda: [text])
+            stop_point.fail_if(point, lambda: [text])
         except RuntimeError as error:
             print(error)
 """
-REACH = "from calve import stop_point\nfor n in range(3):\n  print(n, flush=True)\n  stop_point.reach('here')"
+REACH = "from calve import stop_point\nfor n in range(3):\n  print(n, flush=True)\n  stop_point.stop_at('here')"
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@
 use crate::column::{Column, Store};
 use crate::convert::Events;
 use crate::export::{self, Array};
-use crate::level::Level;
-use crate::parse::{Done, Left};
+use crate::object_columns::ObjectColumns;
+use crate::parse::{Fast, NeedsExact};
 use crate::spec::Spec;
 use crate::value;
 use std::str;
@@ -90,7 +90,7 @@ fn hex(text: &str) -> Option<Vec<u8>> {
 }
 
 pub struct Decoder {
-    level: Level,
+    level: ObjectColumns,
     step: Step,
 }
 
@@ -103,7 +103,7 @@ pub struct Decoded {
 impl Decoder {
     /// Makes a decoder of the columns and the steps of a record.
     pub fn new(spec: &mut Spec) -> Option<Decoder> {
-        Some(Decoder { level: spec.level()?, step: Step::new(spec)? })
+        Some(Decoder { level: spec.object_columns()?, step: Step::new(spec)? })
     }
 
     /// Decodes values from their byte `start` on.
@@ -161,20 +161,20 @@ struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    fn row(&mut self, step: &Step, columns: &mut [Column]) -> Done<()> {
+    fn row(&mut self, step: &Step, columns: &mut [Column]) -> Fast<()> {
         match step {
             Step::Record(parts) => self.record(parts, columns),
             Step::Union(parts) => {
-                let number = usize::try_from(self.long(64)?).map_err(|_| Left)?;
-                self.row(parts.get(number).ok_or(Left)?, columns)
+                let number = usize::try_from(self.long(64)?).map_err(|_| NeedsExact)?;
+                self.row(parts.get(number).ok_or(NeedsExact)?, columns)
             }
             Step::Branch(field, part) => self.branch(*field, part, columns),
-            _ => Err(Left),
+            _ => Err(NeedsExact),
         }
     }
 
     #[inline(always)]
-    fn record(&mut self, parts: &[(Option<usize>, Step)], columns: &mut [Column]) -> Done<()> {
+    fn record(&mut self, parts: &[(Option<usize>, Step)], columns: &mut [Column]) -> Fast<()> {
         for (number, part) in parts {
             match number {
                 Some(number) => self.read(part, &mut columns[*number])?,
@@ -184,7 +184,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    fn branch(&mut self, field: usize, part: &Step, columns: &mut [Column]) -> Done<()> {
+    fn branch(&mut self, field: usize, part: &Step, columns: &mut [Column]) -> Fast<()> {
         for (number, column) in columns.iter_mut().enumerate() {
             if number == field {
                 self.read(part, column)?;
@@ -195,40 +195,40 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    fn read(&mut self, step: &Step, column: &mut Column) -> Done<()> {
+    fn read(&mut self, step: &Step, column: &mut Column) -> Fast<()> {
         match (step, &mut column.store) {
             (Step::Null, _) => {
                 column.push_null();
                 return Ok(());
             }
             (Step::Union(parts), _) => {
-                let number = usize::try_from(self.long(64)?).map_err(|_| Left)?;
-                return self.read(parts.get(number).ok_or(Left)?, column);
+                let number = usize::try_from(self.long(64)?).map_err(|_| NeedsExact)?;
+                return self.read(parts.get(number).ok_or(NeedsExact)?, column);
             }
             (Step::Default(bytes, part), _) => {
                 return Input { data: bytes, at: 0, empty: 0 }.read(part, column);
             }
             (Step::String, Store::Bytes(ends, values)) => {
                 let bytes = self.sized()?;
-                str::from_utf8(bytes).map_err(|_| Left)?;
+                str::from_utf8(bytes).map_err(|_| NeedsExact)?;
                 values.extend_from_slice(bytes);
                 ends.push(values.len() as i64);
             }
             (Step::Number(bits, limit), store) => {
                 let number = self.long(*bits)?;
                 if limit.is_some_and(|limit| !(0..limit).contains(&number)) {
-                    return Err(Left);
+                    return Err(NeedsExact);
                 }
                 match store {
                     Store::Longs(values) => values.push(number),
-                    Store::Ints(values) => values.push(i32::try_from(number).map_err(|_| Left)?),
+                    Store::Ints(values) => values.push(i32::try_from(number).map_err(|_| NeedsExact)?),
                     Store::Doubles(values) if (number as f64) as i128 == i128::from(number) => {
                         values.push(number as f64)
                     }
                     Store::Floats(values) if (number as f32) as i128 == i128::from(number) => {
                         values.push(number as f32)
                     }
-                    _ => return Err(Left),
+                    _ => return Err(NeedsExact),
                 }
             }
             (Step::Double, Store::Doubles(values)) => values.push(f64::from_le_bytes(self.array()?)),
@@ -237,13 +237,13 @@ impl<'a> Input<'a> {
             (Step::Boolean, Store::Bits(values)) => {
                 let [byte] = self.array()?;
                 if byte > 1 {
-                    return Err(Left);
+                    return Err(NeedsExact);
                 }
                 values.push(byte);
             }
             (Step::Enum(symbols), Store::Bytes(ends, values)) => {
-                let number = usize::try_from(self.long(64)?).map_err(|_| Left)?;
-                let symbol = symbols.get(number).filter(|symbol| !symbol.is_empty()).ok_or(Left)?;
+                let number = usize::try_from(self.long(64)?).map_err(|_| NeedsExact)?;
+                let symbol = symbols.get(number).filter(|symbol| !symbol.is_empty()).ok_or(NeedsExact)?;
                 values.extend_from_slice(symbol);
                 ends.push(values.len() as i64);
             }
@@ -258,7 +258,7 @@ impl<'a> Input<'a> {
                 let bytes = if let Some(size) = size { self.take(*size)? } else { self.sized()? };
                 values.push(decimal(bytes, *digits)?);
             }
-            (Step::Uuid, Store::Fixed(16, values)) => value::uuid(self.sized()?, values).ok_or(Left)?,
+            (Step::Uuid, Store::Fixed(16, values)) => value::uuid(self.sized()?, values).ok_or(NeedsExact)?,
             (Step::Record(parts), Store::Struct(level)) => self.record(parts, &mut level.columns)?,
             (Step::Branch(field, part), Store::Struct(level)) => self.branch(*field, part, &mut level.columns)?,
             (Step::Array(part), Store::List(ends, element)) => {
@@ -271,23 +271,23 @@ impl<'a> Input<'a> {
                     input.read(&Step::String, keys)?;
                     input.read(part, items)
                 })?;
-                ends.push(i32::try_from(keys.valid.len()).map_err(|_| Left)?);
+                ends.push(i32::try_from(keys.valid.len()).map_err(|_| NeedsExact)?);
             }
-            _ => return Err(Left),
+            _ => return Err(NeedsExact),
         }
         column.valid.push(1);
         Ok(())
     }
 
     /// Reads over a piece of the value.
-    fn skip(&mut self, step: &Step) -> Done<()> {
+    fn skip(&mut self, step: &Step) -> Fast<()> {
         match step {
             Step::Null => Ok(()),
-            Step::Boolean => self.array().and_then(|[byte]| if byte > 1 { Err(Left) } else { Ok(()) }),
+            Step::Boolean => self.array().and_then(|[byte]| if byte > 1 { Err(NeedsExact) } else { Ok(()) }),
             Step::Number(bits, limit) => {
                 let number = self.long(*bits)?;
                 let is_right = limit.map_or(true, |limit| (0..limit).contains(&number));
-                is_right.then_some(()).ok_or(Left)
+                is_right.then_some(()).ok_or(NeedsExact)
             }
             Step::Float => self.take(4).map(|_| ()),
             Step::Double => self.take(8).map(|_| ()),
@@ -296,37 +296,37 @@ impl<'a> Input<'a> {
             Step::Array(part) => self.blocks(|input| input.skip(part)),
             Step::Record(parts) => parts.iter().try_for_each(|(_, part)| self.skip(part)),
             Step::Union(parts) => {
-                let number = usize::try_from(self.long(64)?).map_err(|_| Left)?;
-                self.skip(parts.get(number).ok_or(Left)?)
+                let number = usize::try_from(self.long(64)?).map_err(|_| NeedsExact)?;
+                self.skip(parts.get(number).ok_or(NeedsExact)?)
             }
             Step::Branch(_, part) => self.skip(part),
             // what the reference decoder checks, although nobody gets it
             Step::Enum(symbols) => {
-                let number = usize::try_from(self.long(64)?).map_err(|_| Left)?;
-                symbols.get(number).filter(|symbol| !symbol.is_empty()).map(|_| ()).ok_or(Left)
+                let number = usize::try_from(self.long(64)?).map_err(|_| NeedsExact)?;
+                symbols.get(number).filter(|symbol| !symbol.is_empty()).map(|_| ()).ok_or(NeedsExact)
             }
             Step::Decimal(digits, size) => {
                 let bytes = if let Some(size) = size { self.take(*size)? } else { self.sized()? };
                 decimal(bytes, *digits).map(|_| ())
             }
-            Step::Uuid => value::uuid(self.sized()?, &mut vec![]).ok_or(Left),
+            Step::Uuid => value::uuid(self.sized()?, &mut vec![]).ok_or(NeedsExact),
             Step::Map(part) => self.blocks(|input| {
-                str::from_utf8(input.sized()?).map_err(|_| Left)?;
+                str::from_utf8(input.sized()?).map_err(|_| NeedsExact)?;
                 input.skip(part)
             }),
-            Step::Default(..) | Step::Fault => Err(Left),
+            Step::Default(..) | Step::Fault => Err(NeedsExact),
         }
     }
 
     /// Does something for each element of an array or a map.
-    fn blocks(&mut self, mut each: impl FnMut(&mut Self) -> Done<()>) -> Done<()> {
+    fn blocks(&mut self, mut each: impl FnMut(&mut Self) -> Fast<()>) -> Fast<()> {
         loop {
             let mut count = self.long(64)?;
             if count == 0 {
                 return Ok(());
             }
             if count < 0 {
-                count = count.checked_neg().ok_or(Left)?;
+                count = count.checked_neg().ok_or(NeedsExact)?;
                 self.long(64)?; // the bytes of the block
             }
             for _ in 0..count {
@@ -334,34 +334,34 @@ impl<'a> Input<'a> {
                 each(self)?;
                 self.empty += usize::from(self.at == before);
                 if self.empty > MOST_EMPTY {
-                    return Err(Left);
+                    return Err(NeedsExact);
                 }
             }
         }
     }
 
     #[inline(always)]
-    fn take(&mut self, size: usize) -> Done<&'a [u8]> {
-        let end = self.at.checked_add(size).ok_or(Left)?;
-        let found = self.data.get(self.at..end).ok_or(Left)?;
+    fn take(&mut self, size: usize) -> Fast<&'a [u8]> {
+        let end = self.at.checked_add(size).ok_or(NeedsExact)?;
+        let found = self.data.get(self.at..end).ok_or(NeedsExact)?;
         self.at = end;
         Ok(found)
     }
 
     #[inline(always)]
-    fn array<const N: usize>(&mut self) -> Done<[u8; N]> {
-        self.take(N)?.try_into().map_err(|_| Left)
+    fn array<const N: usize>(&mut self) -> Fast<[u8; N]> {
+        self.take(N)?.try_into().map_err(|_| NeedsExact)
     }
 
     #[inline(always)]
-    fn sized(&mut self) -> Done<&'a [u8]> {
-        let size = usize::try_from(self.long(64)?).map_err(|_| Left)?;
+    fn sized(&mut self) -> Fast<&'a [u8]> {
+        let size = usize::try_from(self.long(64)?).map_err(|_| NeedsExact)?;
         self.take(size)
     }
 
     #[inline(always)]
-    fn long(&mut self, bits: u32) -> Done<i64> {
-        let byte = *self.data.get(self.at).ok_or(Left)?;
+    fn long(&mut self, bits: u32) -> Fast<i64> {
+        let byte = *self.data.get(self.at).ok_or(NeedsExact)?;
         if byte < 0x80 {
             self.at += 1;
             return Ok(i64::from(byte >> 1) ^ -i64::from(byte & 1));
@@ -369,31 +369,31 @@ impl<'a> Input<'a> {
         self.more(bits)
     }
 
-    fn more(&mut self, bits: u32) -> Done<i64> {
+    fn more(&mut self, bits: u32) -> Fast<i64> {
         let mut found = 0u128;
         for shift in (0..bits).step_by(7) {
             let [byte] = self.array()?;
             found |= u128::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 if found >> bits != 0 {
-                    return Err(Left);
+                    return Err(NeedsExact);
                 }
                 let found = found as u64;
                 return Ok((found >> 1) as i64 ^ -((found & 1) as i64));
             }
         }
-        Err(Left)
+        Err(NeedsExact)
     }
 }
 
 /// A number in two's complement, the highest byte first, of so many digits; more than 16 bytes are left.
-fn decimal(bytes: &[u8], digits: u32) -> Done<i128> {
-    let first = *bytes.first().ok_or(Left)?;
+fn decimal(bytes: &[u8], digits: u32) -> Fast<i128> {
+    let first = *bytes.first().ok_or(NeedsExact)?;
     if bytes.len() > 16 {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     let mut whole = [if first < 0x80 { 0 } else { 0xff }; 16];
     whole[16 - bytes.len()..].copy_from_slice(bytes);
     let number = i128::from_be_bytes(whole);
-    (number.unsigned_abs() < 10u128.pow(digits)).then_some(number).ok_or(Left)
+    (number.unsigned_abs() < 10u128.pow(digits)).then_some(number).ok_or(NeedsExact)
 }

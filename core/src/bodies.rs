@@ -4,7 +4,7 @@
 //! event alone is rejected when it is converted.
 
 use crate::export::Texts;
-use crate::parse::{Done, Left, Parser};
+use crate::parse::{Fast, NeedsExact, Parser};
 use std::str;
 
 /// Why a body is refused.
@@ -98,7 +98,7 @@ fn objects(found: &mut Split, mut parser: Parser) -> Result<(), Refusal> {
 }
 
 /// Passes any value, however deep it is.
-fn pass(parser: &mut Parser) -> Done<()> {
+fn pass(parser: &mut Parser) -> Fast<()> {
     let mut open = Vec::new();
     loop {
         match parser.peek() {
@@ -125,7 +125,7 @@ fn pass(parser: &mut Parser) -> Done<()> {
                 open.pop();
                 continue;
             }
-            parser.expect(b',').map_err(|_| Left)?;
+            parser.expect(b',').map_err(|_| NeedsExact)?;
             parser.blanks();
             if close == b'}' {
                 parser.key()?;

@@ -1,6 +1,6 @@
 //! Whether events are JSON objects that every reader takes for the same.
 
-use crate::parse::{Done, Parser};
+use crate::parse::{Fast, Parser};
 
 /// Whether an event is a JSON object in which no object repeats a key, and no text is half a surrogate pair.
 pub fn is_plain(event: &[u8]) -> bool {
@@ -8,6 +8,6 @@ pub fn is_plain(event: &[u8]) -> bool {
     parser.whole(unique).is_ok()
 }
 
-fn unique(parser: &mut Parser) -> Done<()> {
+fn unique(parser: &mut Parser) -> Fast<()> {
     parser.skip_unique()
 }

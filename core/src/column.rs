@@ -1,9 +1,9 @@
 //! Columns that grow by the values of events, and can be cut back to an earlier length: a row that is left leaves no trace.
 
-use crate::level::{Level, Notes};
-use crate::parse::{Done, Left, Parser};
+use crate::infer::{self, Node};
+use crate::object_columns::{EventNotes, ObjectColumns};
+use crate::parse::{Fast, NeedsExact, Parser};
 use crate::scalar::{date, double, either, long, text, time, timestamp, Numbers};
-use crate::shape::{self, Node};
 use crate::text::Keys;
 use crate::value;
 
@@ -45,7 +45,7 @@ pub enum Store {
     Decimals(Vec<i128>),
     Bytes(Vec<i64>, Vec<u8>),
     Fixed(usize, Vec<u8>),
-    Struct(Box<Level>),
+    Struct(Box<ObjectColumns>),
     List(Vec<i64>, Box<Column>),
     Map(Vec<i32>, Box<(Column, Column)>),
     Nothing,
@@ -145,9 +145,9 @@ impl Column {
     pub fn known(&self) -> Node {
         let (kind, fields) = match &self.store {
             Store::Struct(level) => return level.known(),
-            Store::List(_, element) => (shape::Kind::KnownList, vec![(b"element".to_vec(), element.known())]),
-            Store::Map(_, pair) => (shape::Kind::KnownMap, vec![(b"value".to_vec(), pair.1.known())]),
-            _ => (shape::Kind::Known, vec![]),
+            Store::List(_, element) => (infer::Kind::KnownList, vec![(b"element".to_vec(), element.known())]),
+            Store::Map(_, pair) => (infer::Kind::KnownMap, vec![(b"value".to_vec(), pair.1.known())]),
+            _ => (infer::Kind::Known, vec![]),
         };
         Node::new(kind, fields, None)
     }
@@ -170,7 +170,7 @@ impl Column {
             Store::Map(_, pair) => (b"value", &pair.1),
             _ => return false,
         };
-        shape::write_fields(shape::Kind::Known, out, std::iter::once((name, below)), Column::write_new)
+        infer::write_fields(infer::Kind::Known, out, std::iter::once((name, below)), Column::write_new)
     }
 
     /// Forgets the names of fields without a column.
@@ -185,10 +185,10 @@ impl Column {
 
     /// Takes the next value, or leaves the row where it does not fit.
     #[inline(always)]
-    pub fn read(&mut self, parser: &mut Parser, notes: &mut Notes) -> Done<()> {
+    pub fn read(&mut self, parser: &mut Parser, notes: &mut EventNotes) -> Fast<()> {
         if parser.null()? {
             if self.required {
-                return Err(Left);
+                return Err(NeedsExact);
             }
             self.push_null();
             return Ok(());
@@ -223,7 +223,7 @@ fn begin<T: Default>(ends: &mut Vec<T>, rows: usize) {
     }
 }
 
-fn nested(store: &mut Store, parser: &mut Parser, notes: &mut Notes) -> Done<()> {
+fn nested(store: &mut Store, parser: &mut Parser, notes: &mut EventNotes) -> Fast<()> {
     match store {
         Store::Struct(level) if parser.peek() == b'{' => level.object(parser, notes, false),
         Store::List(ends, element) if parser.peek() == b'[' => {
@@ -234,14 +234,14 @@ fn nested(store: &mut Store, parser: &mut Parser, notes: &mut Notes) -> Done<()>
         Store::Map(ends, pair) if parser.peek() == b'{' => {
             let (keys, values) = &mut **pair;
             read_map(keys, values, parser, notes)?;
-            ends.push(i32::try_from(keys.valid.len()).map_err(|_| Left)?);
+            ends.push(i32::try_from(keys.valid.len()).map_err(|_| NeedsExact)?);
             Ok(())
         }
-        _ => Err(Left),
+        _ => Err(NeedsExact),
     }
 }
 
-fn read_map(keys: &mut Column, values: &mut Column, parser: &mut Parser, notes: &mut Notes) -> Done<()> {
+fn read_map(keys: &mut Column, values: &mut Column, parser: &mut Parser, notes: &mut EventNotes) -> Fast<()> {
     let (mut met, start) = (Keys::default(), keys.valid.len());
     let mut more = parser.open(b'}')?;
     while more {
@@ -250,7 +250,7 @@ fn read_map(keys: &mut Column, values: &mut Column, parser: &mut Parser, notes: 
         keys.read(&mut again, notes)?;
         // different texts may be one value
         if !is_new || (!matches!(keys.kind, Kind::String) && keys.valid.len() > start + 1) {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         values.read(parser, notes)?;
         more = parser.more(b'}')?;
@@ -258,7 +258,7 @@ fn read_map(keys: &mut Column, values: &mut Column, parser: &mut Parser, notes: 
     Ok(())
 }
 
-fn plain(kind: &Kind, store: &mut Store, parser: &mut Parser) -> Done<()> {
+fn plain(kind: &Kind, store: &mut Store, parser: &mut Parser) -> Fast<()> {
     match (kind, store) {
         (Kind::Boolean, Store::Bits(values)) => values.push(match parser.peek() {
             b't' => parser.word(b"true").map(|()| 1)?,
@@ -269,7 +269,7 @@ fn plain(kind: &Kind, store: &mut Store, parser: &mut Parser) -> Done<()> {
             let found = either(parser, |text| value::integer(text, i32::MIN.into(), i32::MAX.into()))?;
             values.push(found as i32);
         }
-        (Kind::Float, Store::Floats(values)) => values.push(value::narrow(double(parser)?).ok_or(Left)?),
+        (Kind::Float, Store::Floats(values)) => values.push(value::narrow(double(parser)?).ok_or(NeedsExact)?),
         (Kind::Decimal { precision, scale }, Store::Decimals(values)) => {
             values.push(either(parser, |text| value::decimal(text, *precision, *scale))?);
         }
@@ -284,10 +284,10 @@ fn plain(kind: &Kind, store: &mut Store, parser: &mut Parser) -> Done<()> {
             let before = values.len();
             text(parser, |text| value::base64(text, values))?;
             if values.len() - before != *size {
-                return Err(Left);
+                return Err(NeedsExact);
             }
         }
-        _ => return Err(Left),
+        _ => return Err(NeedsExact),
     }
     Ok(())
 }

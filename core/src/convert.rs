@@ -1,7 +1,7 @@
 //! Events into the rows of a table; events that are not certainly right are left to the exact converter.
 
 use crate::export::{self, Array};
-use crate::level::{Level, Notes};
+use crate::object_columns::{EventNotes, ObjectColumns};
 use crate::parse::Parser;
 use std::collections::HashMap;
 
@@ -21,8 +21,8 @@ pub trait Events {
 const AHEAD: usize = 4;
 
 pub struct Converter {
-    level: Level,
-    notes: Notes,
+    level: ObjectColumns,
+    notes: EventNotes,
 }
 
 /// What became of events: the columns of the good ones, their positions; those of them that have fields without a column,
@@ -40,8 +40,8 @@ pub struct Converted {
 }
 
 impl Converter {
-    pub fn new(level: Level) -> Converter {
-        let notes = Notes::new(level.names.observes);
+    pub fn new(level: ObjectColumns) -> Converter {
+        let notes = EventNotes::new(level.names.observes);
         Converter { level, notes }
     }
 
@@ -49,7 +49,7 @@ impl Converter {
     pub fn convert(&mut self, events: &impl Events, order: Option<&[i64]>) -> Converted {
         let count = order.map_or(events.count(), <[i64]>::len);
         if self.notes.is_half_full() {
-            self.notes = Notes::new(self.notes.observes);
+            self.notes = EventNotes::new(self.notes.observes);
             self.level.forget();
         }
         self.notes.seen.lost = false;

@@ -3,8 +3,8 @@
 
 use crate::convert::Events;
 use crate::export::{self, Array, Texts};
-use crate::meaning::Meaning;
-use crate::parse::{Done, Left, Parser};
+use crate::logical_type::LogicalType;
+use crate::parse::{Fast, NeedsExact, Parser};
 use crate::placeholder::Placeholder;
 use crate::row::Row;
 use crate::schemas::Schemas;
@@ -91,8 +91,8 @@ impl Envelopes {
     }
 
     /// Remembers what the schema in a text says of rows; gives its number.
-    pub fn learn(&mut self, text: &[u8], meaning: Meaning) -> usize {
-        self.schemas.learn(text, meaning)
+    pub fn learn(&mut self, text: &[u8], logical_type: LogicalType) -> usize {
+        self.schemas.learn(text, logical_type)
     }
 
     pub fn decode(&mut self, events: &impl Events) -> Decoded {
@@ -110,7 +110,7 @@ impl Envelopes {
             match result {
                 Ok(true) => columns.rows.push(row as i64),
                 Ok(false) => silent.push(row as i64),
-                Err(Left) => columns.truncate(),
+                Err(NeedsExact) => columns.truncate(),
             }
         }
         columns.decoded(silent, self.schemas.take_unknown())
@@ -118,11 +118,11 @@ impl Envelopes {
 
     /// Reads an envelope; gives the number of its schema (-1: none), or None for a payload that is null.
     #[inline(always)]
-    fn read<'a>(&mut self, event: &'a [u8], found: &mut Found<'a>) -> Done<Option<i32>> {
+    fn read<'a>(&mut self, event: &'a [u8], found: &mut Found<'a>) -> Fast<Option<i32>> {
         let mut schema = Some(-1);
         Parser::new(event).whole(|parser| {
             if !parser.open(b'}')? {
-                return Err(Left);
+                return Err(NeedsExact);
             }
             let mut key = parser.key()?;
             if self.format.may_be_wrapped && matches!(key.raw, b"schema" | b"payload") {
@@ -141,7 +141,7 @@ impl Envelopes {
     }
 
     /// Reads `"schema":…,"payload":…}` in any order from behind the first key; nothing else may be there.
-    fn wrapped<'a>(&mut self, parser: &mut Parser<'a>, first: Text, found: &mut Found<'a>) -> Done<Option<i32>> {
+    fn wrapped<'a>(&mut self, parser: &mut Parser<'a>, first: Text, found: &mut Found<'a>) -> Fast<Option<i32>> {
         let (mut schema, mut has_schema) = (-1, false);
         let (mut is_null, mut has_payload) = (false, false);
         let mut name = first.raw;
@@ -158,7 +158,7 @@ impl Envelopes {
                         self.payload(parser, found)?;
                     }
                 }
-                _ => return Err(Left),
+                _ => return Err(NeedsExact),
             }
             if !parser.more(b'}')? {
                 break;
@@ -168,25 +168,25 @@ impl Envelopes {
         Ok(if is_null { None } else { Some(schema) })
     }
 
-    fn payload<'a>(&mut self, parser: &mut Parser<'a>, found: &mut Found<'a>) -> Done<()> {
+    fn payload<'a>(&mut self, parser: &mut Parser<'a>, found: &mut Found<'a>) -> Fast<()> {
         if parser.peek() != b'{' {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         parser.object(|parser, key| found.member(&self.format.slots, parser, key))
     }
 
     /// Adds the row of an envelope to the columns; false: it is about none.
-    fn take(&self, found: &Found, schema: i32, columns: &mut Columns) -> Done<bool> {
+    fn take(&self, found: &Found, schema: i32, columns: &mut Columns) -> Fast<bool> {
         let format = &self.format;
-        let word = Parser::new(found.values[format.operation].ok_or(Left)?).string()?;
+        let word = Parser::new(found.values[format.operation].ok_or(NeedsExact)?).string()?;
         let meant = word.with(|word| format.words.iter().find(|(text, _)| text == word).map(|(_, meant)| *meant))?;
-        let Some(operation) = meant.ok_or(Left)? else { return Ok(false) };
+        let Some(operation) = meant.ok_or(NeedsExact)? else { return Ok(false) };
         let row = if operation == DELETE && format.has_whole_before { &found.before } else { &found.after };
         if operation == UPDATE && !format.keys.is_empty() && !found.after.has_same(&found.before, &format.keys)? {
-            return Err(Left);
+            return Err(NeedsExact);
         }
-        let meaning = self.schemas.meaning(schema);
-        columns.texts.write(|out| row.write(meaning, out))?;
+        let logical_type = self.schemas.logical_type(schema);
+        columns.texts.write(|out| row.write(logical_type, out))?;
         for (column, (number, _)) in columns.metadata.iter_mut().zip(&format.metadata) {
             column.push(found.values[*number])?;
         }
@@ -205,7 +205,7 @@ impl<'a> Found<'a> {
 
     /// Reads the value of a field; one that is wanted must not be repeated.
     #[inline(always)]
-    fn member(&mut self, slots: &Slots, parser: &mut Parser<'a>, key: Text) -> Done<()> {
+    fn member(&mut self, slots: &Slots, parser: &mut Parser<'a>, key: Text) -> Fast<()> {
         let slot = key.with(|key| slots.iter().find(|(name, _)| name == key).map(|(_, slot)| slot))?;
         let start = parser.at;
         let number = match slot {
@@ -223,7 +223,7 @@ impl<'a> Found<'a> {
         };
         let value = &mut self.values[*number];
         if value.is_some() {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         *value = Some(&parser.bytes[start..parser.at]);
         Ok(())
@@ -231,10 +231,10 @@ impl<'a> Found<'a> {
 }
 
 impl Column {
-    fn push(&mut self, value: Option<&[u8]>) -> Done<()> {
+    fn push(&mut self, value: Option<&[u8]>) -> Fast<()> {
         let value = value.filter(|value| *value != b"null");
         match (self, value) {
-            (Column::Texts(texts), None) => texts.push(None).map_err(|_| Left),
+            (Column::Texts(texts), None) => texts.push(None).map_err(|_| NeedsExact),
             (Column::Texts(texts), Some(value)) => texts.write(|out| text(value, out)),
             (Column::Longs(valid, values), value) => {
                 let number = value.and_then(whole);
@@ -264,7 +264,7 @@ impl Column {
 }
 
 /// Writes a string as it is meant, and any other value as compact JSON.
-fn text(value: &[u8], out: &mut Vec<u8>) -> Done<()> {
+fn text(value: &[u8], out: &mut Vec<u8>) -> Fast<()> {
     let mut parser = Parser::new(value);
     match value.first() {
         Some(b'"') => parser.string()?.write(out),

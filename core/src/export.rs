@@ -1,7 +1,7 @@
 //! Columns as Arrow arrays that own their memory.
 
 use crate::column::{Column, Store};
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 use std::any::Any;
 use std::ffi::c_void;
 use std::mem::take;
@@ -47,18 +47,18 @@ impl Texts {
     }
 
     /// Adds the text that a function appends; after a failure nothing of it is left.
-    pub fn write(&mut self, append: impl FnOnce(&mut Vec<u8>) -> Done<()>) -> Done<()> {
+    pub fn write(&mut self, append: impl FnOnce(&mut Vec<u8>) -> Fast<()>) -> Fast<()> {
         let start = self.bytes.len();
-        let end = append(&mut self.bytes).and_then(|()| i32::try_from(self.bytes.len()).map_err(|_| Left));
+        let end = append(&mut self.bytes).and_then(|()| i32::try_from(self.bytes.len()).map_err(|_| NeedsExact));
         match end {
             Ok(end) => {
                 self.valid.push(1);
                 self.ends.push(end);
                 Ok(())
             }
-            Err(Left) => {
+            Err(NeedsExact) => {
                 self.bytes.truncate(start);
-                Err(Left)
+                Err(NeedsExact)
             }
         }
     }
@@ -214,7 +214,7 @@ mod tests {
         texts
             .write(|bytes| {
                 bytes.extend(b"bc");
-                Err(Left)
+                Err(NeedsExact)
             })
             .unwrap_err();
         texts

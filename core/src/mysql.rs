@@ -10,12 +10,12 @@ pub mod results;
 pub mod rows;
 pub mod stored;
 
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 
 /// Takes the next bytes.
 #[inline(always)]
-pub fn take<'a>(data: &'a [u8], at: &mut usize, size: usize) -> Done<&'a [u8]> {
-    let found = data.get(*at..).and_then(|rest| rest.get(..size)).ok_or(Left)?;
+pub fn take<'a>(data: &'a [u8], at: &mut usize, size: usize) -> Fast<&'a [u8]> {
+    let found = data.get(*at..).and_then(|rest| rest.get(..size)).ok_or(NeedsExact)?;
     *at += size;
     Ok(found)
 }
@@ -34,13 +34,13 @@ pub fn big(bytes: &[u8]) -> u64 {
 
 /// Reads an integer of variable length.
 #[inline(always)]
-pub fn length(data: &[u8], at: &mut usize) -> Done<usize> {
+pub fn length(data: &[u8], at: &mut usize) -> Fast<usize> {
     let size = match take(data, at, 1)?[0] {
         small @ ..=250 => return Ok(small.into()),
         252 => 2,
         253 => 3,
         254 => 8,
-        _ => return Err(Left),
+        _ => return Err(NeedsExact),
     };
-    usize::try_from(little(take(data, at, size)?)).map_err(|_| Left)
+    usize::try_from(little(take(data, at, size)?)).map_err(|_| NeedsExact)
 }

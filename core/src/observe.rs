@@ -3,9 +3,9 @@
 use crate::check;
 use crate::convert::Events;
 use crate::export::{self, Array};
-use crate::level::{Level, Names};
-use crate::parse::{Done, Left, Parser};
-use crate::shape::{Kind, Node, Seen};
+use crate::infer::{Kind, Node, Seen};
+use crate::object_columns::{Names, ObjectColumns};
+use crate::parse::{Fast, NeedsExact, Parser};
 
 /// Finds the fields of events, or those of them that a table has no columns for.
 pub struct Observer {
@@ -23,7 +23,7 @@ pub struct Observed {
 
 impl Observer {
     /// A table without columns stands for none: then all fields are of interest.
-    pub fn new(level: Level) -> Observer {
+    pub fn new(level: ObjectColumns) -> Observer {
         let root = if level.columns.is_empty() { Node::default() } else { level.known() };
         Observer { root, names: level.names }
     }
@@ -38,7 +38,7 @@ impl Observer {
     }
 
     /// Looks at all events, or first whether each is plain: else one that is not spoils what was seen.
-    fn look(&mut self, events: &impl Events, is_careful: bool) -> Done<(bool, Vec<i64>)> {
+    fn look(&mut self, events: &impl Events, is_careful: bool) -> Fast<(bool, Vec<i64>)> {
         self.root.forget();
         if self.root.kind == Kind::Null {
             self.root.kind = Kind::Struct;
@@ -49,13 +49,13 @@ impl Observer {
                 Some(event) if !is_careful => self.take(event, &mut seen)?,
                 Some(event) if check::is_plain(event) => seen.lost |= self.take(event, &mut seen).is_err(),
                 _ if is_careful => left.push(row as i64),
-                _ => return Err(Left),
+                _ => return Err(NeedsExact),
             }
         }
         Ok((seen.lost, left))
     }
 
-    fn take(&mut self, event: &[u8], seen: &mut Seen) -> Done<()> {
+    fn take(&mut self, event: &[u8], seen: &mut Seen) -> Fast<()> {
         let (root, names) = (&mut self.root, &self.names);
         root.begin();
         Parser::new(event).whole(|parser| {

@@ -1,6 +1,6 @@
 //! A strict pull parser over one event. What it refuses, it leaves to the exact converter, which knows the reason.
 
-pub use crate::left::{Done, Left};
+pub use crate::needs_exact::{Fast, NeedsExact};
 use crate::text::{quote, Keys, Text};
 
 /// So many levels of objects and arrays an event may have (`calve.event.exact_json.DEEPEST`).
@@ -73,18 +73,18 @@ impl<'a> Parser<'a> {
     }
 
     #[inline(always)]
-    pub fn expect(&mut self, byte: u8) -> Done<()> {
+    pub fn expect(&mut self, byte: u8) -> Fast<()> {
         if self.peek() != byte {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         self.at += 1;
         Ok(())
     }
 
     #[inline(always)]
-    pub fn word(&mut self, word: &[u8]) -> Done<()> {
+    pub fn word(&mut self, word: &[u8]) -> Fast<()> {
         if !self.bytes[self.at..].starts_with(word) {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         self.at += word.len();
         Ok(())
@@ -103,7 +103,7 @@ impl<'a> Parser<'a> {
 
     /// Passes `null` if it is next.
     #[inline(always)]
-    pub fn null(&mut self) -> Done<bool> {
+    pub fn null(&mut self) -> Fast<bool> {
         if self.peek() != b'n' {
             return Ok(false);
         }
@@ -112,7 +112,7 @@ impl<'a> Parser<'a> {
 
     /// Reads the outermost object by a function that is called at its brace; nothing may follow.
     #[inline(always)]
-    pub fn whole(&mut self, read: impl FnOnce(&mut Self) -> Done<()>) -> Done<()> {
+    pub fn whole(&mut self, read: impl FnOnce(&mut Self) -> Fast<()>) -> Fast<()> {
         self.begin()?;
         read(self)?;
         self.end()
@@ -120,35 +120,35 @@ impl<'a> Parser<'a> {
 
     /// Goes to the brace of the outermost object.
     #[inline(always)]
-    pub fn begin(&mut self) -> Done<()> {
+    pub fn begin(&mut self) -> Fast<()> {
         self.blanks();
         if self.peek() == b'{' {
             Ok(())
         } else {
-            Err(Left)
+            Err(NeedsExact)
         }
     }
 
     /// Checks that nothing follows.
     #[inline(always)]
-    pub fn end(&mut self) -> Done<()> {
+    pub fn end(&mut self) -> Fast<()> {
         self.blanks();
         if self.at == self.bytes.len() {
             Ok(())
         } else {
-            Err(Left)
+            Err(NeedsExact)
         }
     }
 
     #[inline(always)]
-    pub fn string(&mut self) -> Done<Text<'a>> {
+    pub fn string(&mut self) -> Fast<Text<'a>> {
         self.expect(b'"')?;
         let start = self.at;
         let mut at = start;
         let mut escaped = false;
         loop {
             while at + 8 <= self.bytes.len() {
-                let block: [u8; 8] = self.bytes[at..at + 8].try_into().map_err(|_| Left)?;
+                let block: [u8; 8] = self.bytes[at..at + 8].try_into().map_err(|_| NeedsExact)?;
                 let marks = special(u64::from_le_bytes(block));
                 if marks != 0 {
                     at += marks.trailing_zeros() as usize / 8;
@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
                     escaped = true;
                     at += self.escape(at)?;
                 }
-                control if control < 0x20 => return Err(Left),
+                control if control < 0x20 => return Err(NeedsExact),
                 _ => at += 1,
             }
         }
@@ -172,11 +172,11 @@ impl<'a> Parser<'a> {
 
     /// The length of the escape at a position.
     #[cold]
-    fn escape(&self, at: usize) -> Done<usize> {
+    fn escape(&self, at: usize) -> Fast<usize> {
         match self.byte(at + 1) {
             b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => Ok(2),
             b'u' if (2..6).all(|next| self.byte(at + next).is_ascii_hexdigit()) => Ok(6),
-            _ => Err(Left),
+            _ => Err(NeedsExact),
         }
     }
 
@@ -193,7 +193,7 @@ impl<'a> Parser<'a> {
     }
 
     #[inline(always)]
-    pub fn number(&mut self) -> Done<Number<'a>> {
+    pub fn number(&mut self) -> Fast<Number<'a>> {
         let start = self.at;
         let negative = self.peek() == b'-';
         let first = start + usize::from(negative);
@@ -201,17 +201,17 @@ impl<'a> Parser<'a> {
         let mut at = self.digits(first, &mut mantissa);
         let mut digits = at - first;
         if digits == 0 || (digits > 1 && self.byte(first) == b'0') {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         let (mut exponent, mut whole) = (0, true);
         if self.byte(at) == b'.' {
             let from = at + 1;
             at = self.digits(from, &mut mantissa);
             if at == from {
-                return Err(Left);
+                return Err(NeedsExact);
             }
             digits += at - from;
-            exponent = -i32::try_from(at - from).map_err(|_| Left)?;
+            exponent = -i32::try_from(at - from).map_err(|_| NeedsExact)?;
             whole = false;
         }
         if self.byte(at) | 32 == b'e' {
@@ -224,7 +224,7 @@ impl<'a> Parser<'a> {
                 at += 1;
             }
             if at == from {
-                return Err(Left);
+                return Err(NeedsExact);
             }
             exponent = exponent.saturating_add(if minus { -power } else { power });
             whole = false;
@@ -234,7 +234,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Checks any value and leaves it behind.
-    pub fn skip(&mut self) -> Done<()> {
+    pub fn skip(&mut self) -> Fast<()> {
         match self.peek() {
             b'"' => self.string().map(|_| ()),
             b'{' => self.object(|parser, _| parser.skip()),
@@ -247,13 +247,13 @@ impl<'a> Parser<'a> {
     }
 
     /// The same, of a value in which no object repeats a key, and no text is half a surrogate pair.
-    pub fn skip_unique(&mut self) -> Done<()> {
+    pub fn skip_unique(&mut self) -> Fast<()> {
         match self.peek() {
             b'{' => {
                 let mut keys = Keys::default();
                 self.object(|parser, key| {
                     if !keys.add(key)? {
-                        return Err(Left);
+                        return Err(NeedsExact);
                     }
                     parser.skip_unique()
                 })
@@ -265,17 +265,17 @@ impl<'a> Parser<'a> {
     }
 
     #[inline(always)]
-    fn deeper(&mut self) -> Done<()> {
+    fn deeper(&mut self) -> Fast<()> {
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         Ok(())
     }
 
     /// Goes to the next member after a value; false: there is none, and the object or array is behind.
     #[inline(always)]
-    pub fn more(&mut self, close: u8) -> Done<bool> {
+    pub fn more(&mut self, close: u8) -> Fast<bool> {
         self.blanks();
         let byte = self.peek();
         self.at += 1;
@@ -284,7 +284,7 @@ impl<'a> Parser<'a> {
             return Ok(false);
         }
         if byte != b',' {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         self.blanks();
         Ok(true)
@@ -292,7 +292,7 @@ impl<'a> Parser<'a> {
 
     /// Opens an object or array; false: it is empty, and behind.
     #[inline(always)]
-    pub fn open(&mut self, close: u8) -> Done<bool> {
+    pub fn open(&mut self, close: u8) -> Fast<bool> {
         self.deeper()?;
         self.at += 1;
         self.blanks();
@@ -306,7 +306,7 @@ impl<'a> Parser<'a> {
 
     /// Reads a key up to its value.
     #[inline(always)]
-    pub fn key(&mut self) -> Done<Text<'a>> {
+    pub fn key(&mut self) -> Fast<Text<'a>> {
         let key = self.string()?;
         self.blanks();
         self.expect(b':')?;
@@ -314,7 +314,7 @@ impl<'a> Parser<'a> {
         Ok(key)
     }
 
-    pub fn object(&mut self, mut each: impl FnMut(&mut Self, Text<'a>) -> Done<()>) -> Done<()> {
+    pub fn object(&mut self, mut each: impl FnMut(&mut Self, Text<'a>) -> Fast<()>) -> Fast<()> {
         let mut more = self.open(b'}')?;
         while more {
             let key = self.key()?;
@@ -324,7 +324,7 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    pub fn array(&mut self, mut each: impl FnMut(&mut Self) -> Done<()>) -> Done<()> {
+    pub fn array(&mut self, mut each: impl FnMut(&mut Self) -> Fast<()>) -> Fast<()> {
         let mut more = self.open(b']')?;
         while more {
             each(self)?;
@@ -334,7 +334,7 @@ impl<'a> Parser<'a> {
     }
 
     /// Writes any value as compact JSON, each number as it was written (`calve.event.exact_json.dump`).
-    pub fn dump(&mut self, out: &mut Vec<u8>) -> Done<()> {
+    pub fn dump(&mut self, out: &mut Vec<u8>) -> Fast<()> {
         let start = self.at;
         match self.peek() {
             b'"' => return quote(self.string()?, out),
@@ -358,13 +358,13 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    fn dump_object(&mut self, out: &mut Vec<u8>) -> Done<()> {
+    fn dump_object(&mut self, out: &mut Vec<u8>) -> Fast<()> {
         let mut keys = Keys::default();
         out.push(b'{');
         let mut first = true;
         self.object(|parser, key| {
             if !keys.add(key)? {
-                return Err(Left); // the last one counts, in the position of the first
+                return Err(NeedsExact); // the last one counts, in the position of the first
             }
             if !first {
                 out.push(b',');

@@ -1,6 +1,6 @@
 //! What stands for a value that the source did not send (`calve.event.envelope.placeholder.Placeholder`).
 
-use crate::parse::{Done, Left, Parser};
+use crate::parse::{Fast, NeedsExact, Parser};
 use crate::text::Text;
 
 /// The fields of a geometry, with one of which it begins.
@@ -20,7 +20,7 @@ pub struct Placeholder {
 
 impl Placeholder {
     /// Checks a value and leaves it behind; true: it stands for another one.
-    pub fn skip(&self, parser: &mut Parser) -> Done<bool> {
+    pub fn skip(&self, parser: &mut Parser) -> Fast<bool> {
         let start = parser.at;
         match parser.peek() {
             b'"' => self.is_text(parser.string()?),
@@ -39,21 +39,21 @@ impl Placeholder {
         }
     }
 
-    fn is_text(&self, text: Text) -> Done<bool> {
+    fn is_text(&self, text: Text) -> Fast<bool> {
         text.with(|text| self.texts.iter().any(|one| one == text))
     }
 
-    fn is_first(&self, text: Text) -> Done<bool> {
+    fn is_first(&self, text: Text) -> Fast<bool> {
         text.with(|text| self.firsts.iter().any(|one| one == text))
     }
 
-    fn is_array(&self, parser: &mut Parser) -> Done<bool> {
+    fn is_array(&self, parser: &mut Parser) -> Fast<bool> {
         match parser.peek() {
             b'"' => {
                 let first = parser.string()?;
                 let is_placeholder = self.is_text(first)?;
                 if !is_placeholder && self.is_first(first)? {
-                    return Err(Left);
+                    return Err(NeedsExact);
                 }
                 Ok(is_placeholder && !parser.more(b']')?)
             }
@@ -63,7 +63,7 @@ impl Placeholder {
                 let is_unscaled = is_scale && parser.number()?.mantissa == 0 && parser.more(b'}')?;
                 let is_value = is_unscaled && parser.key()?.raw == b"value" && parser.peek() == b'"';
                 if is_value && self.is_first(parser.string()?)? {
-                    Err(Left)
+                    Err(NeedsExact)
                 } else {
                     Ok(false)
                 }
@@ -74,7 +74,7 @@ impl Placeholder {
                     digits /= 10;
                 }
                 if digits == self.digits {
-                    Err(Left)
+                    Err(NeedsExact)
                 } else {
                     Ok(false)
                 }
@@ -83,14 +83,14 @@ impl Placeholder {
         }
     }
 
-    fn is_object(&self, parser: &mut Parser, value: &[u8]) -> Done<bool> {
+    fn is_object(&self, parser: &mut Parser, value: &[u8]) -> Fast<bool> {
         if self.texts.is_empty() || parser.peek() != b'"' {
             return Ok(false);
         }
         let key = parser.key()?;
         let has = |text: &Vec<u8>| value.windows(text.len()).any(|part| part == text.as_slice());
         if GEOMETRY.contains(&key.raw) && self.geometries.iter().any(has) {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         let is_text = |text: Text| text.with(|text| text == self.texts[0].as_slice());
         Ok(is_text(key)? && parser.peek() == b'"' && is_text(parser.string()?)? && !parser.more(b'}')?)

@@ -7,7 +7,7 @@ mod event;
 
 use crate::convert::Events;
 use crate::export::Texts;
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 use crate::spec::Spec;
 use edit::Edit;
 use event::Event;
@@ -24,7 +24,7 @@ pub enum End {
     Changed = 1,
     Dropped = 2,
     /// The processors in Python do all of it.
-    Left = 3,
+    NeedsExact = 3,
 }
 
 pub struct Program {
@@ -101,12 +101,12 @@ impl Program {
         let (mut event, mut choice) = (Event::new(&self.names), vec![]);
         for row in 0..events.count() {
             let text = events.text(row);
-            let end = text.map_or(Err(Left), |text| {
+            let end = text.map_or(Err(NeedsExact), |text| {
                 event.read(text)?;
                 process(&self.steps, &mut self.conditions, &mut event, &mut choice)
             });
             let end = end.and_then(|end| match end {
-                End::Same => ran.texts.push(text).map(|()| end).map_err(|_| Left),
+                End::Same => ran.texts.push(text).map(|()| end).map_err(|_| NeedsExact),
                 End::Changed => ran.texts.write(|out| event.write(out)).map(|()| end),
                 _ => {
                     ran.texts.push_null();
@@ -116,7 +116,7 @@ impl Program {
             if end.is_err() {
                 ran.texts.push_null();
             }
-            ran.ends.push(end.unwrap_or(End::Left) as i32);
+            ran.ends.push(end.unwrap_or(End::NeedsExact) as i32);
         }
         for (number, condition) in self.conditions.iter_mut().enumerate() {
             for choice in condition.asked.drain() {
@@ -133,7 +133,7 @@ fn process(
     conditions: &mut [Condition],
     event: &mut Event,
     choice: &mut Vec<u8>,
-) -> Done<End> {
+) -> Fast<End> {
     let mut end = End::Same;
     for (when, step) in steps {
         if let Some(number) = when {
@@ -155,7 +155,7 @@ fn process(
 
 impl Condition {
     /// The value for an event; where it is not known it is asked for.
-    fn value(&mut self, event: &Event, choice: &mut Vec<u8>) -> Done<bool> {
+    fn value(&mut self, event: &Event, choice: &mut Vec<u8>) -> Fast<bool> {
         choice.clear();
         event.choose(&self.fields, choice);
         match self.values.get(choice) {
@@ -164,7 +164,7 @@ impl Condition {
                 if !self.asked.contains(choice) {
                     self.asked.insert(choice.clone());
                 }
-                Err(Left)
+                Err(NeedsExact)
             }
         }
     }

@@ -1,7 +1,7 @@
 //! One row of an envelope: where its values lie, and how it is written.
 
-use crate::meaning::Meaning;
-use crate::parse::{Done, Left, Parser};
+use crate::logical_type::LogicalType;
+use crate::parse::{Fast, NeedsExact, Parser};
 use crate::placeholder::Placeholder;
 use crate::text::{Keys, Text};
 use std::rc::Rc;
@@ -47,9 +47,9 @@ impl<'a> Row<'a> {
     }
 
     /// Reads the value of the row's field, which must not be repeated.
-    pub fn read(&mut self, parser: &mut Parser<'a>) -> Done<()> {
+    pub fn read(&mut self, parser: &mut Parser<'a>) -> Fast<()> {
         if self.is_met {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         self.is_met = true;
         if parser.peek() != b'{' {
@@ -68,16 +68,16 @@ impl<'a> Row<'a> {
     }
 
     /// Writes the row without values that the source did not tell.
-    pub fn write(&self, meaning: &Meaning, out: &mut Vec<u8>) -> Done<()> {
-        let text = self.text.ok_or(Left)?;
-        let fields = match meaning {
-            Meaning::AsIs if self.is_all_told => {
+    pub fn write(&self, logical_type: &LogicalType, out: &mut Vec<u8>) -> Fast<()> {
+        let text = self.text.ok_or(NeedsExact)?;
+        let fields = match logical_type {
+            LogicalType::AsIs if self.is_all_told => {
                 out.extend_from_slice(text);
                 return Ok(());
             }
-            Meaning::AsIs => None,
-            Meaning::Struct(fields) => Some(fields),
-            _ => return Err(Left),
+            LogicalType::AsIs => None,
+            LogicalType::Struct(fields) => Some(fields),
+            _ => return Err(NeedsExact),
         };
         out.push(b'{');
         let first = out.len();
@@ -88,7 +88,7 @@ impl<'a> Row<'a> {
             member.key.copy(out);
             out.push(b':');
             match fields {
-                Some(fields) => fields.meaning(number, member.key)?.write(&mut Parser::new(member.value), out)?,
+                Some(fields) => fields.logical_type(number, member.key)?.write(&mut Parser::new(member.value), out)?,
                 None => out.extend_from_slice(member.value),
             }
         }
@@ -97,7 +97,7 @@ impl<'a> Row<'a> {
     }
 
     /// Whether none of these fields had another value before; what is only written otherwise is not decided.
-    pub fn has_same(&self, before: &Row, names: &[Vec<u8>]) -> Done<bool> {
+    pub fn has_same(&self, before: &Row, names: &[Vec<u8>]) -> Fast<bool> {
         for name in names {
             let (old, new) = (before.value(name)?, self.value(name)?);
             if old.is_some() && new.is_some() && old != new && old != Some(b"null") {
@@ -107,7 +107,7 @@ impl<'a> Row<'a> {
         Ok(true)
     }
 
-    fn value(&self, name: &[u8]) -> Done<Option<&'a [u8]>> {
+    fn value(&self, name: &[u8]) -> Fast<Option<&'a [u8]>> {
         for member in &self.members {
             if member.key.with(|key| key == name)? {
                 return Ok(Some(member.value));
@@ -119,7 +119,7 @@ impl<'a> Row<'a> {
 
 impl KnownKeys {
     /// Refuses keys of which one is repeated; rows of one table mostly have the same keys in the same order.
-    fn check(&mut self, members: &[Member]) -> Done<()> {
+    fn check(&mut self, members: &[Member]) -> Fast<()> {
         let is_same = |(member, key): (&Member, &Vec<u8>)| !member.key.escaped && member.key.raw == key.as_slice();
         let is_known = |keys: &Vec<Vec<u8>>| members.len() <= keys.len() && members.iter().zip(keys).all(is_same);
         if self.0.iter().any(is_known) {
@@ -128,7 +128,7 @@ impl KnownKeys {
         let mut keys = Keys::default();
         for member in members {
             if !keys.add(member.key)? {
-                return Err(Left);
+                return Err(NeedsExact);
             }
         }
         if members.iter().all(|member| !member.key.escaped) {

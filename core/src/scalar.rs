@@ -1,7 +1,7 @@
 //! One value of a simple type, read from an event: a number, or a string that holds it.
 
 use crate::iso8601::{self, DAY, FIRST_DAY, LAST_DAY};
-use crate::parse::{Done, Left, Parser};
+use crate::parse::{Fast, NeedsExact, Parser};
 use crate::value;
 
 /// What numbers in a column of timestamps count: `10^-scale` seconds, or what their size suggests.
@@ -20,21 +20,21 @@ pub struct Numbers {
 
 /// Reads a string by a function.
 #[inline(always)]
-pub fn text<T>(parser: &mut Parser, read: impl FnOnce(&[u8]) -> Option<T>) -> Done<T> {
-    parser.string()?.with(read)?.ok_or(Left)
+pub fn text<T>(parser: &mut Parser, read: impl FnOnce(&[u8]) -> Option<T>) -> Fast<T> {
+    parser.string()?.with(read)?.ok_or(NeedsExact)
 }
 
 /// Reads a number or a string that holds one.
 #[inline(always)]
-pub fn either<T>(parser: &mut Parser, read: impl FnOnce(&[u8]) -> Option<T>) -> Done<T> {
+pub fn either<T>(parser: &mut Parser, read: impl FnOnce(&[u8]) -> Option<T>) -> Fast<T> {
     if parser.is_number() {
-        return read(parser.number()?.text).ok_or(Left);
+        return read(parser.number()?.text).ok_or(NeedsExact);
     }
     text(parser, read)
 }
 
 #[inline(always)]
-pub fn long(parser: &mut Parser) -> Done<i64> {
+pub fn long(parser: &mut Parser) -> Fast<i64> {
     if !parser.is_number() {
         return text(parser, |text| value::integer(text, i64::MIN, i64::MAX));
     }
@@ -43,19 +43,19 @@ pub fn long(parser: &mut Parser) -> Done<i64> {
         let value = number.mantissa as i64;
         return Ok(if number.negative { -value } else { value });
     }
-    value::integer(number.text, i64::MIN, i64::MAX).ok_or(Left)
+    value::integer(number.text, i64::MIN, i64::MAX).ok_or(NeedsExact)
 }
 
 #[inline(always)]
-pub fn double(parser: &mut Parser) -> Done<f64> {
+pub fn double(parser: &mut Parser) -> Fast<f64> {
     if !parser.is_number() {
         return text(parser, value::text_double);
     }
-    value::double(&parser.number()?).ok_or(Left)
+    value::double(&parser.number()?).ok_or(NeedsExact)
 }
 
 #[inline(always)]
-pub fn timestamp(parser: &mut Parser, digits: usize, numbers: Numbers, takes_zones: bool) -> Done<i64> {
+pub fn timestamp(parser: &mut Parser, digits: usize, numbers: Numbers, takes_zones: bool) -> Fast<i64> {
     let second = 10i64.pow(digits as u32);
     let found = if parser.is_number() {
         since_1970(parser.number()?.text, digits, numbers.counts)
@@ -72,7 +72,7 @@ pub fn timestamp(parser: &mut Parser, digits: usize, numbers: Numbers, takes_zon
         })
         .map(Some)?
     };
-    found.ok_or(Left)
+    found.ok_or(NeedsExact)
 }
 
 /// A number as units since 1970, in the years 1 to 9999.
@@ -93,7 +93,7 @@ fn since_1970(number: &[u8], digits: usize, counts: Counts) -> Option<i64> {
 }
 
 /// A date, or a number of days since 1970.
-pub fn date(parser: &mut Parser) -> Done<i64> {
+pub fn date(parser: &mut Parser) -> Fast<i64> {
     let days = if parser.is_number() {
         value::integer(parser.number()?.text, FIRST_DAY, LAST_DAY)
     } else {
@@ -104,11 +104,11 @@ pub fn date(parser: &mut Parser) -> Done<i64> {
         })
         .map(Some)?
     };
-    days.filter(|day| (FIRST_DAY..=LAST_DAY).contains(day)).ok_or(Left)
+    days.filter(|day| (FIRST_DAY..=LAST_DAY).contains(day)).ok_or(NeedsExact)
 }
 
 /// Microseconds since midnight, or a number of milliseconds.
-pub fn time(parser: &mut Parser) -> Done<i64> {
+pub fn time(parser: &mut Parser) -> Fast<i64> {
     let micros = if parser.is_number() {
         value::exact(parser.number()?.text).and_then(|exact| i64::try_from(exact.whole(3)?).ok())
     } else {
@@ -118,5 +118,5 @@ pub fn time(parser: &mut Parser) -> Done<i64> {
         })
         .map(Some)?
     };
-    micros.filter(|value| (0..DAY * 1_000_000).contains(value)).ok_or(Left)
+    micros.filter(|value| (0..DAY * 1_000_000).contains(value)).ok_or(NeedsExact)
 }

@@ -2,11 +2,11 @@
 
 use crate::column::{Column, Kind, Store};
 use crate::envelope::{Format, Slot, Slots};
-use crate::level::{Level, Names};
-use crate::meaning::{Fields, Meaning};
+use crate::infer::Folded;
+use crate::logical_type::{Fields, LogicalType};
+use crate::object_columns::{Names, ObjectColumns};
 use crate::placeholder::Placeholder;
 use crate::scalar::{Counts, Numbers};
-use crate::shape::Folded;
 use std::rc::Rc;
 
 /// The texts, in their order.
@@ -49,11 +49,11 @@ impl<'a> Spec<'a> {
     }
 
     /// The table: which fields are read, then its columns.
-    pub fn level(&mut self) -> Option<Level> {
+    pub fn object_columns(&mut self) -> Option<ObjectColumns> {
         let (include, exclude) = (self.texts()?, self.texts()?);
         let (ignores_case, observes) = (self.flag()?, self.flag()?);
         let (fields, folded) = self.fields(ignores_case, "")?;
-        Some(Level::new(fields, Names { folded, include, exclude, path: String::new(), observes }))
+        Some(ObjectColumns::new(fields, Names { folded, include, exclude, path: String::new(), observes }))
     }
 
     #[allow(clippy::type_complexity)]
@@ -103,7 +103,7 @@ impl<'a> Spec<'a> {
             "struct" => {
                 let (fields, folded) = self.fields(ignores_case, path)?;
                 let names = Names { folded, path: path.to_string(), ..Names::default() };
-                (Kind::Nested, Store::Struct(Box::new(Level::new(fields, names))))
+                (Kind::Nested, Store::Struct(Box::new(ObjectColumns::new(fields, names))))
             }
             "list" => {
                 let element = self.column(ignores_case, &format!("{path}element."))?;
@@ -139,23 +139,24 @@ impl<'a> Spec<'a> {
     }
 
     /// What a schema says of a value.
-    pub fn meaning(&mut self) -> Option<Meaning> {
+    pub fn logical_type(&mut self) -> Option<LogicalType> {
         Some(match self.text()? {
-            "as-is" => Meaning::AsIs,
-            "decimal" => Meaning::Decimal(self.number()?),
-            "free-decimal" => Meaning::FreeDecimal,
-            "date" => Meaning::Date,
-            "time" => Meaning::Time(self.number()?),
-            "timestamp" => Meaning::Timestamp(self.number()?),
-            "utc" => Meaning::Utc,
+            "as-is" => LogicalType::AsIs,
+            "decimal" => LogicalType::Decimal(self.number()?),
+            "free-decimal" => LogicalType::FreeDecimal,
+            "date" => LogicalType::Date,
+            "time" => LogicalType::Time(self.number()?),
+            "timestamp" => LogicalType::Timestamp(self.number()?),
+            "utc" => LogicalType::Utc,
             "struct" => {
                 let count: usize = self.number()?;
-                let fields = (0..count).map(|_| Some((self.text()?.into(), self.meaning()?))).collect::<Option<_>>()?;
-                Meaning::Struct(Fields::new(fields))
+                let fields =
+                    (0..count).map(|_| Some((self.text()?.into(), self.logical_type()?))).collect::<Option<_>>()?;
+                LogicalType::Struct(Fields::new(fields))
             }
-            "array" => Meaning::Array(Box::new(self.meaning()?)),
-            "map" => Meaning::Map(Box::new(self.meaning()?)),
-            "left" => Meaning::Left,
+            "array" => LogicalType::Array(Box::new(self.logical_type()?)),
+            "map" => LogicalType::Map(Box::new(self.logical_type()?)),
+            "left" => LogicalType::NeedsExact,
             _ => return None,
         })
     }

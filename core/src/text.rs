@@ -1,6 +1,6 @@
 //! Strings and keys of events as they are written, and as they are meant.
 
-use crate::left::{Done, Left};
+use crate::needs_exact::{Fast, NeedsExact};
 use std::collections::HashSet;
 
 /// The inside of a string, and whether it holds escapes.
@@ -13,7 +13,7 @@ pub struct Text<'a> {
 impl<'a> Text<'a> {
     /// Writes the text without escapes; half a surrogate pair is not decided here.
     #[inline(always)]
-    pub fn write(self, out: &mut Vec<u8>) -> Done<()> {
+    pub fn write(self, out: &mut Vec<u8>) -> Fast<()> {
         if !self.escaped {
             out.extend_from_slice(self.raw);
             return Ok(());
@@ -22,12 +22,12 @@ impl<'a> Text<'a> {
     }
 
     #[cold]
-    fn unescape(self, out: &mut Vec<u8>) -> Done<()> {
+    fn unescape(self, out: &mut Vec<u8>) -> Fast<()> {
         let raw = self.raw;
         let hex = |at: usize| {
-            let digits = raw.get(at..at + 4).ok_or(Left)?;
-            let digits = std::str::from_utf8(digits).map_err(|_| Left)?;
-            u32::from_str_radix(digits, 16).map_err(|_| Left)
+            let digits = raw.get(at..at + 4).ok_or(NeedsExact)?;
+            let digits = std::str::from_utf8(digits).map_err(|_| NeedsExact)?;
+            u32::from_str_radix(digits, 16).map_err(|_| NeedsExact)
         };
         let mut at = 0;
         while at < raw.len() {
@@ -37,7 +37,7 @@ impl<'a> Text<'a> {
                 continue;
             }
             at += 2;
-            match *raw.get(at - 1).ok_or(Left)? {
+            match *raw.get(at - 1).ok_or(NeedsExact)? {
                 b'b' => out.push(8),
                 b'f' => out.push(12),
                 b'n' => out.push(10),
@@ -53,7 +53,7 @@ impl<'a> Text<'a> {
                             at += 6;
                         }
                     }
-                    let character = char::from_u32(unit).ok_or(Left)?;
+                    let character = char::from_u32(unit).ok_or(NeedsExact)?;
                     out.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
                 }
                 other => out.push(other),
@@ -72,7 +72,7 @@ impl<'a> Text<'a> {
 
     /// Calls a function with the text without escapes.
     #[inline(always)]
-    pub fn with<T>(self, f: impl FnOnce(&[u8]) -> T) -> Done<T> {
+    pub fn with<T>(self, f: impl FnOnce(&[u8]) -> T) -> Fast<T> {
         if !self.escaped {
             return Ok(f(self.raw));
         }
@@ -83,7 +83,7 @@ impl<'a> Text<'a> {
 }
 
 /// Writes a string as Python's `json` does without `ensure_ascii`.
-pub fn quote(text: Text, out: &mut Vec<u8>) -> Done<()> {
+pub fn quote(text: Text, out: &mut Vec<u8>) -> Fast<()> {
     out.push(b'"');
     if text.escaped {
         text.with(|plain| plain.iter().for_each(|&byte| quote_byte(byte, out)))?;
@@ -125,7 +125,7 @@ impl<'a> Keys<'a> {
 
     /// Adds a key; false: it is there already.
     #[inline(always)]
-    pub fn add(&mut self, key: Text<'a>) -> Done<bool> {
+    pub fn add(&mut self, key: Text<'a>) -> Fast<bool> {
         if self.many.is_empty() && !key.escaped && !self.escaped && self.few.len() < FEW {
             let is_new = !self.few.contains(&key.raw);
             self.few.push(key.raw);
@@ -134,7 +134,7 @@ impl<'a> Keys<'a> {
         self.add_to_many(key)
     }
 
-    fn add_to_many(&mut self, key: Text<'a>) -> Done<bool> {
+    fn add_to_many(&mut self, key: Text<'a>) -> Fast<bool> {
         self.escaped = true;
         for one in self.few.drain(..) {
             self.many.insert(one.to_vec());

@@ -129,8 +129,8 @@ fn any_bytes_leave_columns_of_one_length() {
     let mut random = Random(88_172_645_463_325_252);
     for round in 0..300 {
         let text = spec(round % 2 == 0, round % 3 == 0);
-        let mut converter = Converter::new(Spec::new(&text).level().expect("a table"));
-        let mut observer = Observer::new(Spec::new(&text).level().expect("a table"));
+        let mut converter = Converter::new(Spec::new(&text).object_columns().expect("a table"));
+        let mut observer = Observer::new(Spec::new(&text).object_columns().expect("a table"));
         for _ in 0..3 {
             let events = Texts((0..100).map(|_| random.event(&SEEDS)).collect());
             let found = converter.convert(&events, None);
@@ -144,11 +144,11 @@ fn any_bytes_leave_columns_of_one_length() {
 
 fn envelopes() -> Envelopes {
     let format = "1 1 2 __debezium_unavailable_value X19k 2 b68a35a7 Xw== 95 1 AQEA /before /after /op 5 c 0 r 0 u 1 d 2 m silent 3 /op 0 /source/table 0 /ts_ms 1 1 id";
-    let meaning =
+    let logical_type =
         "struct 8 d date t timestamp 9 h time 3 m decimal 2 f free-decimal u utc s struct 1 d date a array map date";
     let spec = |text: &str| text.replace(' ', "\0");
     let mut envelopes = Envelopes::new(Spec::new(&spec(format)).format().expect("a format"));
-    assert_eq!(envelopes.learn(br#"{"a":1}"#, Spec::new(&spec(meaning)).meaning().expect("a schema")), 0);
+    assert_eq!(envelopes.learn(br#"{"a":1}"#, Spec::new(&spec(logical_type)).logical_type().expect("a schema")), 0);
     envelopes
 }
 
@@ -188,8 +188,8 @@ fn only_json_objects_whose_keys_are_not_repeated_are_plain() {
 #[test]
 fn a_specification_of_something_else_is_refused() {
     for text in ["", "0", "0,0,0,0,1", "0,0,0,0,1,a,a,0,0,0,geometry", "x,0,0"].map(|text| text.replace(',', "\0")) {
-        assert!(Spec::new(&text).level().is_none(), "{text:?}");
+        assert!(Spec::new(&text).object_columns().is_none(), "{text:?}");
         assert!(Spec::new(&text).format().is_none(), "{text:?}");
-        assert!(Spec::new(&text).meaning().is_none(), "{text:?}");
+        assert!(Spec::new(&text).logical_type().is_none(), "{text:?}");
     }
 }

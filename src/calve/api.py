@@ -22,7 +22,7 @@ from calve.errors import CalveError, RunError, SettingsError
 from calve.observe.report import PipelineReport
 from calve.observe.status_file import read_reports
 from calve.observe.watch import Watch
-from calve.operate.dry_run import Trial, attempt
+from calve.operate.dry_run import Trial, dry_run
 from calve.operate.probe import check
 from calve.operate.quick import written_pipeline
 from calve.operate.write_rows import WrittenBatches, as_table
@@ -127,7 +127,7 @@ def validate(config: Config, *, connect: bool = False) -> Validation:
         parsed = _parsed(config)
     except SettingsErrors as wrong:
         return Validation(errors=list(map(str, wrong.problems)))
-    names = [name for one in parsed.pipelines for name in (one.name, *one.feeds)]
+    names = [name for pipeline in parsed.pipelines for name in (pipeline.name, *pipeline.feeds)]
     errors = check(parsed.pipelines) if connect else []
     return Validation(names, errors, list(map(str, parsed.warnings)))
 
@@ -154,10 +154,14 @@ def try_events(
     """
     settings = only(_parsed(config).pipelines, pipeline)
     given = list(events)
-    if given and declared(settings).serde and all(isinstance(each, bytes) and each.startswith(b"\0") for each in given):
-        return attempt(settings, sample_values(cast("list[bytes]", given)), metadata, is_encoded=True)
+    if (
+        given
+        and declared(settings).serde
+        and all(isinstance(sample, bytes) and sample.startswith(b"\0") for sample in given)
+    ):
+        return dry_run(settings, sample_values(cast("list[bytes]", given)), metadata, is_encoded=True)
     lines = b"".join(_line(event) + b"\n" for event in given)
-    return attempt(settings, sample_lines(lines, "events"), metadata)
+    return dry_run(settings, sample_lines(lines, "events"), metadata)
 
 
 def status(state: str | Path = "./calve-state") -> dict[str, PipelineReport]:

@@ -125,17 +125,21 @@ def _forms(secret: str) -> str:
     return "|".join((form, *_base64(secret.encode(errors="surrogatepass"))))
 
 
-def _character(one: str) -> str:
-    if one.isascii() and one.isalnum():
-        return one
-    encoded = one.encode(errors="surrogatepass")
+def _character(character: str) -> str:
+    if character.isascii() and character.isalnum():
+        return character
+    encoded = character.encode(errors="surrogatepass")
     percent = "".join(f"%(?:25)*{byte:02x}" for byte in encoded)
-    named = html.entities.codepoint2name.get(ord(one), "amp")
-    texts = {json.dumps(one)[1:-1], ascii(one)[1:-1], repr(encoded)[2:-1], encoded.decode("latin-1")} - {one}
+    named = html.entities.codepoint2name.get(ord(character), "amp")
+    texts = {json.dumps(character)[1:-1], ascii(character)[1:-1], repr(encoded)[2:-1], encoded.decode("latin-1")} - {
+        character
+    }
     escaped = [re.escape(text).replace(r"\\", _ESCAPES) for text in sorted(texts)]
-    entities = (f"&#0*{ord(one)};", f"&#x0*{ord(one):x};", f"&{named};")
-    plain = _ESCAPES if one == "\\" else rf"\\{{0,8}}{re.escape(one)}{'{1,2}' if one in _DOUBLED else ''}"
-    return f"(?i:{'|'.join((percent, *escaped, *entities, plain, *([r'[+]'] if one == ' ' else [])))})"
+    entities = (f"&#0*{ord(character)};", f"&#x0*{ord(character):x};", f"&{named};")
+    plain = (
+        _ESCAPES if character == "\\" else rf"\\{{0,8}}{re.escape(character)}{'{1,2}' if character in _DOUBLED else ''}"
+    )
+    return f"(?i:{'|'.join((percent, *escaped, *entities, plain, *([r'[+]'] if character == ' ' else [])))})"
 
 
 def _base64(secret: bytes) -> Iterator[str]:

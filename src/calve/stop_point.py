@@ -13,7 +13,7 @@ import re
 import signal
 from collections.abc import Callable, Iterable
 
-__all__ = ["FAIL_VARIABLE", "ONCE_VARIABLE", "VARIABLE", "meet", "reach"]
+__all__ = ["FAIL_VARIABLE", "ONCE_VARIABLE", "VARIABLE", "fail_if", "stop_at"]
 
 VARIABLE = "CALVE_STOP_AT"
 ONCE_VARIABLE = "CALVE_STOP_ONCE"
@@ -24,7 +24,7 @@ _once = os.environ.get(ONCE_VARIABLE, "")
 _failing = re.findall(r"([^:!;]+)([:!])([^;]+)", os.environ.get(FAIL_VARIABLE, ""))
 
 
-def reach(point: str) -> None:
+def stop_at(point: str) -> None:
     """End the process here, without any clean-up, if the environment names this point."""
     global _times_left
     if point != _point:
@@ -45,7 +45,7 @@ def _is_first() -> bool:
     return True
 
 
-def meet(point: str, texts: Callable[[], Iterable[object]]) -> None:
+def fail_if(point: str, texts: Callable[[], Iterable[object]]) -> None:
     """Fail here if the environment names this point and a text that one of `texts` contains.
 
     Raises:

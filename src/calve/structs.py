@@ -22,11 +22,11 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
     """Return the decoder of a type, e.g. `Head`, `list[Table]`, `Receipt | Failure`; any thread may use it."""
-    found = _DECODERS.get(kind)
-    if found is None:
+    known_decoder = _DECODERS.get(kind)
+    if known_decoder is None:
         with _LOCK:
-            found = _DECODERS[kind] = msgspec.json.Decoder(kind)
-    return found
+            known_decoder = _DECODERS[kind] = msgspec.json.Decoder(kind)
+    return known_decoder
 
 
 def decode(text: bytes | str, kind: type[T]) -> T:
@@ -35,8 +35,8 @@ def decode(text: bytes | str, kind: type[T]) -> T:
     Raises:
         msgspec.DecodeError: It is not JSON, or not of the type; a ValueError.
     """
-    found: T = decoder(kind).decode(text)
-    return found
+    value: T = decoder(kind).decode(text)
+    return value
 
 
 def convert(value: Any, kind: type[T]) -> T:
@@ -46,5 +46,5 @@ def convert(value: Any, kind: type[T]) -> T:
         msgspec.ValidationError: It is not of the type; a ValueError.
     """
     decoder(kind)
-    made: T = msgspec.convert(value, kind)
-    return made
+    converted: T = msgspec.convert(value, kind)
+    return converted

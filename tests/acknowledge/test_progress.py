@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from calve.acknowledge.progress import Progress, counts
+from calve.acknowledge.progress import StagedBatches, counts
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.record.written import Ignored, Nulled, Rejects
@@ -32,7 +32,7 @@ def test_a_record_of_an_earlier_version_is_counted() -> None:
 
 
 def test_a_batch_that_is_done_is_in_the_totals_once() -> None:
-    progress = Progress(Totals(), "p")
+    progress = StagedBatches(Totals(), "p")
     for _ in range(2):
         totals = progress.count(RECORD)
     table = totals.tables["ns.t"]
@@ -40,10 +40,10 @@ def test_a_batch_that_is_done_is_in_the_totals_once() -> None:
 
 
 def test_totals_that_were_returned_do_not_change_with_later_batches() -> None:
-    progress = Progress(Totals(), "p")
+    progress = StagedBatches(Totals(), "p")
     first = progress.count(RECORD)
     before = msgspec.json.encode(first)
-    again = Progress(first, "p")
+    again = StagedBatches(first, "p")
     for one in (progress, again):
         one.count(msgspec.structs.replace(RECORD, batch=4))
     assert msgspec.json.encode(first) == before

@@ -8,22 +8,22 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calve.acknowledge.progress import Progress
+from calve.acknowledge.progress import StagedBatches
 from calve.acknowledge.watermark import event_times, newest, summary, to_datetime
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.record.target import BranchRef
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 
 TARGET = BranchRef("lake", "db.t", "main")
 LATE = 4_000_000_000.0
 
 
-def entry(times: dict[str, int], branch: str = "main") -> TableFiles:
-    return TableFiles("lake", "db.t", "", [], rows=1, bytes=1, branch=branch, event_times=times)
+def entry(times: dict[str, int], branch: str = "main") -> StagedFiles:
+    return StagedFiles("lake", "db.t", "", [], rows=1, bytes=1, branch=branch, event_times=times)
 
 
-def record(batch: int, *entries: TableFiles, **more: Any) -> StagedBatch:
+def record(batch: int, *entries: StagedFiles, **more: Any) -> StagedBatch:
     return StagedBatch(batch, {}, list(entries), 1, 1, 0, **{"staged_at": LATE, "seconds": 0.1, **more})
 
 
@@ -33,18 +33,18 @@ def test_the_slowest_partition_decides_and_each_counts_by_its_latest() -> None:
 
 
 def test_a_partition_that_brings_nothing_holds_nothing_back() -> None:
-    progress = Progress(Totals(), "p")
+    progress = StagedBatches(Totals(), "p")
     progress.add(record(1, entry({"t/0": 10, "t/1": 50})))
     progress.add(record(2, entry({"t/1": 60})))
     assert (progress.event_time(TARGET, 1), progress.event_time(TARGET, 2)) == ((50, 10), (60, 60))
 
 
 def test_a_partition_of_which_more_waits_holds_back_the_tables_it_brought_nothing_for() -> None:
-    progress = Progress(Totals(), "p")
+    progress = StagedBatches(Totals(), "p")
     progress.add(record(1, entry({"t/0": 10, "t/1": 50}), waiting=["t/1"]))
     progress.add(record(2, entry({"t/1": 60}), waiting=["t/0"]))
     assert (progress.event_time(TARGET, 1), progress.event_time(TARGET, 2)) == ((50, 10), (60, 10))
-    unknown = Progress(Totals(), "p")
+    unknown = StagedBatches(Totals(), "p")
     unknown.add(record(1, entry({"": 10}), waiting=["b.ndjson"]))
     assert unknown.event_time(TARGET, 1) == (10, None)
     assert unknown.summary(TARGET, 1)["calve.max-event-time"] == "1970-01-01T00:00:00.000010Z"
@@ -52,7 +52,7 @@ def test_a_partition_of_which_more_waits_holds_back_the_tables_it_brought_nothin
 
 
 def test_a_commit_tells_the_last_batch_that_all_tables_have() -> None:
-    progress = Progress(Totals(), "p")
+    progress = StagedBatches(Totals(), "p")
     for batch in (4, 5):
         progress.add(record(batch, entry({})))
     assert progress.summary(TARGET, 5)["calve.complete-batch"] == "3"
@@ -64,7 +64,7 @@ def test_branches_of_a_table_are_told_apart_and_records_without_times_say_nothin
     one = record(1, entry({"": 5}), entry({"": 9}, "audit"), entry({}, "empty"))
     assert event_times(one) == {TARGET: (5, 5), ("lake", "db.t", "audit"): (9, 9)}
     assert event_times(record(2, entry({}))) == {}
-    progress = Progress(Totals(), "p")
+    progress = StagedBatches(Totals(), "p")
     progress.add(record(2, entry({})))
     assert "calve.valid-through" not in progress.summary(TARGET, 2)
 
@@ -80,7 +80,7 @@ def test_it_never_goes_back_however_often_the_pipeline_dies(batches: list[dict[s
     counted = through = 0
     before = (0, 0)
     while counted < len(records):
-        progress = Progress(msgspec.json.decode(msgspec.json.encode(totals), type=Totals), "p")
+        progress = StagedBatches(msgspec.json.decode(msgspec.json.encode(totals), type=Totals), "p")
         for each in records[counted:]:
             progress.add(each)
         through = data.draw(st.integers(max(through, counted + 1), len(records)))  # what was staged stays so
@@ -95,7 +95,7 @@ def test_it_never_goes_back_however_often_the_pipeline_dies(batches: list[dict[s
             progress.forget(each)
         counted = dies_after
     expected = [(max(times.values()), min(times.values())) for times in batches if times]
-    assert Progress(totals, "p").event_time(TARGET, 0) == newest(expected)
+    assert StagedBatches(totals, "p").event_time(TARGET, 0) == newest(expected)
 
 
 def test_times_are_texts_that_compare_as_times_do() -> None:

@@ -125,7 +125,7 @@ def test_a_commit_looks_at_the_locations_again(spark: SparkSession) -> None:
         attempt = Catalog(session.start(), rest(server.address)).begin(TABLE)
         answers.properties, answers.version = {"write.metadata.path": "file:///tmp/calve-attack"}, 1
         with pytest.raises(UnsupportedError, match=r"write\.metadata\.path file:///tmp/calve-attack"):
-            attempt.look("main")
+            attempt.inspect("main")
 
 
 @pytest.mark.spark
@@ -147,10 +147,10 @@ def test_no_commit_deletes_files_of_this_machine_that_a_table_calls_its_old_meta
     with answers.serve() as server:
         attempt = Catalog(session.start(), rest(server.address)).begin(TABLE)
         if is_taken:
-            assert attempt.look("main").uuid
+            assert attempt.inspect("main").uuid
             return
         with pytest.raises(UnsupportedError, match=r"commits would delete .*, which its log of metadata lists"):
-            attempt.look("main")
+            attempt.inspect("main")
 
 
 @pytest.mark.parametrize(

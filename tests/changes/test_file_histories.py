@@ -25,7 +25,7 @@ from pyspark.sql import functions as f
 from calve.catalog.catalog import Catalog
 from calve.changes.diff import CHANGE
 from calve.changes.plan import Planner
-from calve.changes.snapshot import Step
+from calve.changes.snapshot import SnapshotStep
 from calve.changes.table_changes import TableChanges
 from calve.engine import session
 
@@ -185,7 +185,7 @@ def test_the_changes_of_every_snapshot_are_what_the_model_says(
             rows = wanted
 
 
-def _changes(told: TableChanges, steps: list[Step]) -> list[tuple[Rows, Rows]]:
+def _changes(told: TableChanges, steps: list[SnapshotStep]) -> list[tuple[Rows, Rows]]:
     """What goes and what comes in each of some steps."""
     found: list[tuple[Rows, Rows]] = [(Counter(), Counter()) for _ in steps]
     with ExitStack() as plans:

@@ -16,7 +16,7 @@ from calve.columns.fields import Fields
 from calve.columns.infer import Inferred, UnknownColumns, infer
 from calve.convert.converter import Converter, ConvertOptions
 from calve.event.columns import SCHEMA
-from calve.event.envelope.decoder import Decoder, Envelopes
+from calve.event.envelope.decoder import EnvelopeDecoder, Envelopes
 from calve.table.definition import schema_from_columns
 from convert.tables import table_of
 from event.envelope.debezium import envelope, field, text, unscaled, wrapped
@@ -43,7 +43,7 @@ def rows(*values: Any) -> pa.Table:
         for one in values
     ]
     events = pa.table({"event": pa.array(map(text, told), pa.binary())})
-    return Decoder(Envelopes("debezium")).decode(events).rows
+    return EnvelopeDecoder(Envelopes("debezium")).decode(events).rows
 
 
 def columns(inferred: Inferred) -> dict[str, str]:
@@ -149,7 +149,7 @@ def test_new_columns_of_a_table_are_of_the_types_that_the_schema_says_and_those_
 def test_a_delete_that_only_the_records_key_tells_of_has_the_keys_schema():
     key = text({"schema": {"type": "struct", "fields": [field("id", "int32")]}, "payload": {"id": 1}}).decode()
     events = pa.table({"event": pa.array([text(envelope("d"))], pa.binary()), "kafka_key": pa.array([key])})
-    assert columns(infer(Decoder(Envelopes("debezium")).decode(events).rows)) == {"id": "int"}
+    assert columns(infer(EnvelopeDecoder(Envelopes("debezium")).decode(events).rows)) == {"id": "int"}
 
 
 _VERSIONS = [[A], [A, B], WIDE, OTHER, [C, A], [field("d", "array", items=field("", "float"))]]
@@ -173,7 +173,7 @@ def test_columns_do_not_depend_on_how_events_are_divided_over_tasks(seed, count)
 
 
 def test_batches_of_one_decoder_join_although_it_has_met_more_schemas_since():
-    decoder = Decoder(Envelopes("debezium"))
+    decoder = EnvelopeDecoder(Envelopes("debezium"))
     batches = [
         decoder.decode(
             pa.table({"event": pa.array([text(wrapped(one, envelope("c", None, {"a": None})))], pa.binary())})

@@ -11,7 +11,7 @@ from calve.columns.core_spec import table_spec
 from calve.columns.fields import Fields
 from calve.columns.infer import infer
 from calve.compiled import events as core
-from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.table.arrow_schema import arrow_schema
 from calve.table.definition import schema_from_columns
 from compiled_core import needs_core
@@ -30,7 +30,7 @@ def rows_of(*events: object) -> pa.Table:
     return pa.table({"event": pa.array([json.dumps(event).encode() for event in events], pa.binary())})
 
 
-def converted(columns: str, events: list[object], **options) -> Converted:
+def converted(columns: str, events: list[object], **options) -> ConvertedEvents:
     """Convert for columns given as `id: int!, b: string` (`!`: required)."""
     pairs = [column.split(": ", 1) for column in columns.split("; ")]
     made = [{"name": name, "type": kind.rstrip("!"), "required": kind.endswith("!")} for name, kind in pairs]

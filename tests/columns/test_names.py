@@ -11,7 +11,7 @@ from pyiceberg.schema import Schema
 
 from calve.columns.evolve import plan_evolution
 from calve.columns.infer import Inferred, infer
-from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.event.column_names import COLUMN_LIMIT, folded
 from calve.event.validate_json import validated
 from calve.table.schema import read_schema
@@ -34,7 +34,7 @@ def names(schema: Schema) -> list[str]:
     return [field.name for field in schema.fields]
 
 
-def evolved(schema: Schema, rows: pa.Table, **options) -> tuple[Schema, Converted]:
+def evolved(schema: Schema, rows: pa.Table, **options) -> tuple[Schema, ConvertedEvents]:
     """The schema after the passes that events need, and what becomes of the events then."""
     ci = options.get("case_insensitive", False)
     for _ in range(5):
@@ -72,7 +72,7 @@ def renumbered(kind, ids):
     }
 
 
-def rejects(converted: Converted) -> list[tuple[str, str]]:
+def rejects(converted: ConvertedEvents) -> list[tuple[str, str]]:
     return [(each["code"], each["field"]) for each in converted.rejects.to_pylist()]
 
 

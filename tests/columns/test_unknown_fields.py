@@ -7,7 +7,7 @@ import json
 import pyarrow as pa
 import pytest
 
-from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.observe.tally import MOST_NAMES, OTHERS
 from calve.table.definition import schema_from_columns
 from convert.tables import table_of
@@ -20,7 +20,7 @@ COLUMNS = [
 ]
 
 
-def convert(columns, *events: str, **options) -> Converted:
+def convert(columns, *events: str, **options) -> ConvertedEvents:
     rows = pa.table({"event": pa.array([event.encode() for event in events], pa.binary())})
     return Converter(table_of(schema_from_columns(columns)), ConvertOptions(count_ignored=True, **options)).convert(
         rows

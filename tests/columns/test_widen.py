@@ -8,7 +8,7 @@ import pytest
 
 from calve.columns.evolve import Evolution, plan_evolution
 from calve.columns.infer import Inferred
-from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.table.definition import schema_from_columns
 from calve.table.loaded import Table
 from convert.tables import table_of
@@ -24,7 +24,7 @@ def table(**columns: str) -> Table:
     return table_of(schema_from_columns(found))
 
 
-def converted(of: Table, *values: str, options: ConvertOptions = LOOKING) -> Converted:
+def converted(of: Table, *values: str, options: ConvertOptions = LOOKING) -> ConvertedEvents:
     rows = pa.table({"event": pa.array([value.encode() for value in values], pa.binary())})
     return Converter(of, options).convert(rows)
 

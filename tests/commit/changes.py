@@ -25,9 +25,9 @@ from calve.route.route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
 from calve.table.definition import schema_from_columns
+from calve.task import reduce_task
 from calve.task.job import Job
-from calve.task.second_stage import write_handed_on
-from calve.task.task import hand_on, run_tasks
+from calve.task.task import run_tasks, shuffle_tasks
 from pipeline.readers import with_rust
 
 NAME = "db.rows"
@@ -62,13 +62,13 @@ class Events:
 
 
 def run(job: Job, groups: list[list[Split]]) -> Iterator[bytes]:
-    """Do as Spark does: every task, and, if they hand on, every gathering one with what it was sent."""
-    if not job.gatherers:
+    """Do as Spark does: every task, and, if they shuffle, every reduce task with what it was sent."""
+    if not job.shuffle_partitions:
         yield from run_tasks(job, groups, iter(range(len(groups))))
         return
-    sent = [record for number in range(len(groups)) for record in hand_on(job, groups, iter([number]))]
-    for bucket in range(job.gatherers):
-        yield from write_handed_on(job, bucket, [record for record in reversed(sent) if record[0] == bucket])
+    sent = [record for number in range(len(groups)) for record in shuffle_tasks(job, groups, iter([number]))]
+    for bucket in range(job.shuffle_partitions):
+        yield from reduce_task.run(job, bucket, [record for record in reversed(sent) if record[0] == bucket])
 
 
 @dataclass
@@ -139,7 +139,7 @@ class Changing:
             changes=True,
             keep=self.keep,
         )
-        job = Job("p", f"p-{self.batch:08d}", Events(), (sink,), 100, gatherers=tasks if tasks > 1 else 0)
+        job = Job("p", f"p-{self.batch:08d}", Events(), (sink,), 100, shuffle_partitions=tasks if tasks > 1 else 0)
         cuts = [len(events) * number // tasks for number in range(tasks + 1)]
         groups = [[Split({"lines": events[start:end]})] for start, end in itertools.pairwise(cuts)]
         receipts = [msgspec.json.decode(receipt, type=Receipt | Failure) for receipt in run(job, groups)]

@@ -141,7 +141,7 @@ def die_at(point: str | None, action: Any) -> None:
             raise Death
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("calve.commit.swap.reach", reach)
+        patch.setattr("calve.commit.swap.stop_at", reach)
         with contextlib.suppress(Death):
             action()
 
@@ -163,7 +163,7 @@ def test_a_merge_that_another_writer_overtook_is_done_again_and_leaves_no_file_b
     overtaking = [lambda: table.catalog.load_java(NAME).newFastAppend().toBranch(branch).commit()]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(
-            "calve.commit.swap.reach", lambda point: overtaking.pop()() if "before" in point and overtaking else None
+            "calve.commit.swap.stop_at", lambda point: overtaking.pop()() if "before" in point and overtaking else None
         )
         table.commit(files, mode)
     assert not overtaking
@@ -191,8 +191,8 @@ def test_merges_of_many_batches_come_through_although_another_writer_is_faster_t
         merges.clear()
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("calve.commit.swap.reach", overtake)
-        patch.setattr("calve.commit.stage.meet", lambda *_: merges.append(1))
+        patch.setattr("calve.commit.swap.stop_at", overtake)
+        patch.setattr("calve.commit.stage.fail_if", lambda *_: merges.append(1))
         table.commit(files, mode)
     assert table.in_spark() == table.in_pyiceberg() == table.expected()
     told = [dict(one.summary()) for one in table.catalog.load_java(NAME).snapshots()]
@@ -210,7 +210,7 @@ def test_merges_that_take_long_are_committed_in_parts_and_each_part_removes_only
     keys = [Path(file.file_path) for staged in files.values() for file in staged if not file.is_data]
     swaps: list[int] = []
     monkeypatch.setattr("calve.commit.stage._LONG_SECONDS", -1.0)
-    monkeypatch.setattr("calve.commit.swap.reach", lambda _: swaps.append(sum(path.exists() for path in keys)))
+    monkeypatch.setattr("calve.commit.swap.stop_at", lambda _: swaps.append(sum(path.exists() for path in keys)))
     table.commit(files, "copy-on-write")
     assert swaps[::2] == [3, 2, 1]
     assert table.in_spark() == table.in_pyiceberg() == table.expected()

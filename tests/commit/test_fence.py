@@ -40,7 +40,7 @@ def at_point(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, Callable[[], Any
             if reached == point and waiting:
                 waiting.pop()()
 
-        monkeypatch.setattr("calve.commit.swap.reach", reach)
+        monkeypatch.setattr("calve.commit.swap.stop_at", reach)
 
     return arrange
 

@@ -156,7 +156,7 @@ def test_a_repeated_commit_tells_anew_what_is_left_out(spark: SparkSession, tmp_
 
     overtaking = [1]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("calve.commit.swap.reach", overtake)
+        patch.setattr("calve.commit.swap.stop_at", overtake)
         lost = table.commit(files, "merge-on-read")
     assert not overtaking
     assert [event["id"] for event in lost[2]] == [2]

@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from calve.commit.fence import append, rehearse
 from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.rewrite import rewrite
 from calve.record.content_file import ContentFile
 from calve.record.target import WriteMode
@@ -116,7 +116,7 @@ class Laws:
         die_at(death, lambda: append(self.catalog, target, mark, staged))
         neighbours = [neighbour] if neighbour and death != "commit.after-swap" else []
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("calve.commit.swap.reach", overtake)
+            patch.setattr("calve.commit.swap.stop_at", overtake)
             append(self.catalog, target, mark, staged)
         self.model = applied(self.model)
 
@@ -145,7 +145,7 @@ class Laws:
         self.model = collections.Counter({row: n for row, n in self.model.items() if row[0] not in keys})
 
     def compacts(self) -> None:
-        rewrite(Workbench(session.start(), self.catalog, CommitTarget(NAME)), {"rewrite-all": "true"})
+        rewrite(MaintenanceContext(session.start(), self.catalog, CommitTarget(NAME)), {"rewrite-all": "true"})
 
     def goes_back(self) -> None:
         if self.history:

@@ -63,7 +63,8 @@ def test_a_zombie_between_look_and_swap_adds_nothing_twice(
     files = {1: [file(table, "a", [1])]}
     waiting = [lambda: append(catalog, CommitTarget(table.identifier), Mark("shop", "s", 1), files)]
     monkeypatch.setattr(
-        "calve.commit.swap.reach", lambda point: waiting.pop()() if point == "commit.before-swap" and waiting else None
+        "calve.commit.swap.stop_at",
+        lambda point: waiting.pop()() if point == "commit.before-swap" and waiting else None,
     )
     assert append(catalog, CommitTarget(table.identifier), Mark("shop", "s", 1), files).already
     assert ids(object_store, table) == [1]
@@ -75,7 +76,8 @@ def test_an_attempt_that_began_before_it_was_forestalled_fails(
     target, owners = CommitTarget(table.identifier), iter([lambda: None, lambda: 1 / 0])
     waiting = [lambda: forestall(catalog, target, Mark("shop", "s", 1))]
     monkeypatch.setattr(
-        "calve.commit.swap.reach", lambda point: waiting.pop()() if point == "commit.before-swap" and waiting else None
+        "calve.commit.swap.stop_at",
+        lambda point: waiting.pop()() if point == "commit.before-swap" and waiting else None,
     )
     with pytest.raises(ZeroDivisionError):
         append(catalog, target, Mark("shop", "s", 1, lambda _: next(owners)()), {1: [file(table, "a", [1])]})

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from calve.commit.mark import CommitTarget
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.equality_deletes import convert
 from calve.maintenance.rewrite import rewrite
 from commit.changes import NAME, Changing
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.spark
 EVERYTHING = {"rewrite-all": "true"}
 
 
-def bench(table: Changing) -> Workbench:
-    return Workbench(table.catalog.spark, table.catalog, CommitTarget(NAME))
+def bench(table: Changing) -> MaintenanceContext:
+    return MaintenanceContext(table.catalog.spark, table.catalog, CommitTarget(NAME))
 
 
 def repartition(table: Changing, *fields: str) -> None:

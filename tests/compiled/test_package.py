@@ -62,5 +62,5 @@ def test_an_sdist_has_the_sources_of_the_library_and_not_the_library(sources: Pa
     put_library(sources)
     with tarfile.open(packed(sources, "sdist")) as archive:
         names = {name.split("/", 1)[-1] for name in archive.getnames()}
-    assert {"setup.py", "core/Cargo.toml", "core/Cargo.lock", "core/src/lib.rs", "core/src/border.rs"} <= names
+    assert {"setup.py", "core/Cargo.toml", "core/Cargo.lock", "core/src/lib.rs", "core/src/ffi.rs"} <= names
     assert not [name for name in names if name.endswith((".so", ".dylib"))]

@@ -232,7 +232,7 @@ def test_a_job_brings_nothing_of_the_driver_into_a_task(world, tmp_path):
 import pickle, sys, calve.sinks
 calve.sinks.__path__.append({str(NEW)!r})
 job = pickle.load(open({str(tmp_path / "job")!r}, "rb"))
-assert job.needs is not None and job.alike("a") == job.alike("a")
+assert job.needs is not None and job.conversion_key("a") == job.conversion_key("a")
 print([name for name in sys.modules if name.startswith({DRIVER_ONLY!r})])
 """
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -22,7 +22,7 @@ from calve.columns.infer import UnknownColumns, infer
 from calve.columns.node import Kind, Node
 from calve.columns.unknown_fields import UnknownFields
 from calve.compiled import events as core
-from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.convert.exact import Exact
 from calve.event.reject import encodable, rejects_table
 from calve.event.validate_json import validated
@@ -46,7 +46,7 @@ KINDS = [
 ]  # fmt: skip
 
 
-def convert(converter: Converter, *events: str) -> Converted:
+def convert(converter: Converter, *events: str) -> ConvertedEvents:
     return converter.convert(pa.table({"event": pa.array([event.encode() for event in events], pa.binary())}))
 
 

@@ -7,12 +7,12 @@ import json
 import pyarrow as pa
 import pytest
 
-from calve.convert.converter import Converted, Converter
+from calve.convert.converter import ConvertedEvents, Converter
 from calve.table.definition import schema_from_columns
 from convert.tables import plain_rows, table_of
 
 
-def converted(columns: list[dict], *events: object) -> Converted:
+def converted(columns: list[dict], *events: object) -> ConvertedEvents:
     rows = pa.table({"event": pa.array([json.dumps(event).encode() for event in events], pa.binary())})
     return Converter(table_of(schema_from_columns(columns))).convert(rows)
 

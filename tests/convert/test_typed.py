@@ -15,11 +15,11 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.columns.fields import Fields
-from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.event.columns import SCHEMA, TYPED
-from calve.event.declared import declaration
 from calve.event.json_text import to_json
 from calve.event.typed import with_text
+from calve.event.typed_schema import declaration
 from convert.tables import table_of
 from examples import examples
 
@@ -246,7 +246,7 @@ OPTIONS = st.builds(
 )
 
 
-def shown(converted: Converted) -> dict[str, Any]:
+def shown(converted: ConvertedEvents) -> dict[str, Any]:
     """Show all that became of rows; NaN and the sign of a zero count."""
     converted.rows.validate(full=True)
     return {

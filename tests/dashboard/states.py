@@ -18,7 +18,7 @@ from calve.dashboard.history import History, Sample
 from calve.errors import CommitError, SourceUnavailableError
 from calve.observe.blueprint import BLUEPRINT_FILE, Blueprint, SinkPart
 from calve.observe.recent_lines import LINES_FILE
-from calve.observe.report import TableFiles, TableReport
+from calve.observe.report import BranchFileStats, TableReport
 from calve.observe.status import BatchCounts, PipelineStatus
 from calve.observe.status_file import STATUS_FILE, read_report
 from calve.observe.totals import Totals
@@ -119,9 +119,11 @@ def _running(name: str, table: str, rows: int, earlier: Totals | None = None) ->
     return status
 
 
-def _files(count: int, size_bytes: int, deletes: int, snapshots: int = 212, is_maintained: bool = True) -> TableFiles:
+def _files(
+    count: int, size_bytes: int, deletes: int, snapshots: int = 212, is_maintained: bool = True
+) -> BranchFileStats:
     maintained = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3)
-    return TableFiles(count, size_bytes, 8, deletes, snapshots, maintained if is_maintained else None)
+    return BranchFileStats(count, size_bytes, 8, deletes, snapshots, maintained if is_maintained else None)
 
 
 def _letters(

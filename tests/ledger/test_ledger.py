@@ -17,7 +17,7 @@ from calve.errors import InvariantError, OvertakenError, SettingsError, Verdict,
 from calve.ledger.ledger import Committed, Ledger
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 from calve.sources.source import Planned, Split
 from content_files import data_file
 
@@ -36,7 +36,7 @@ def plan(batch: int) -> Planned:
 
 def staged(batch: int, *files: str) -> StagedBatch:
     """A record of a batch whose files have these paths."""
-    tables = [TableFiles("c", "ns.t", "", [data_file(each) for each in files], rows=1, bytes=1)]
+    tables = [StagedFiles("c", "ns.t", "", [data_file(each) for each in files], rows=1, bytes=1)]
     return StagedBatch(batch, {}, tables, events=1, bytes=1, unrouted=0)
 
 

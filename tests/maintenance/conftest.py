@@ -13,7 +13,7 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.record.content_file import ContentFile
 from calve.reduce.key import Key
 from calve.write.writer import Writers
@@ -44,8 +44,8 @@ class Kept:
         self.batch = 0
 
     @property
-    def bench(self) -> Workbench:
-        return Workbench(session.start(), self.catalog, CommitTarget("db.t"))
+    def bench(self) -> MaintenanceContext:
+        return MaintenanceContext(session.start(), self.catalog, CommitTarget("db.t"))
 
     @property
     def java(self) -> Any:

@@ -12,7 +12,7 @@ from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
 from calve.errors import MaintenanceError
 from calve.maintenance import equality_deletes
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.equality_deletes import Conversion, convert, remove_unneeded
 from calve.maintenance.join import join
 from calve.maintenance.rewrite import rewrite
@@ -65,18 +65,18 @@ def test_deletes_that_are_committed_during_a_conversion_hold_for_the_rows_it_rew
 ) -> None:
     table = kept()
     grow(table)
-    loaded = Workbench.load
+    loaded = MaintenanceContext.load
     files = table.stage({1: ("x", 900)}, [5, 6])
     calls: list[Any] = []
 
-    def load(bench: Workbench) -> Any:
+    def load(bench: MaintenanceContext) -> Any:
         found = loaded(bench)
         calls.append(found)
         if len(calls) == at:  # the rewrite has its snapshot to read from; the pipeline commits
             table.commit(files)
         return found
 
-    monkeypatch.setattr(Workbench, "load", load)
+    monkeypatch.setattr(MaintenanceContext, "load", load)
     assert rewriting(table.bench, {"delete-file-threshold": "1"}).files
     assert table.rows() == table.oracle
     assert remove_unneeded(table.bench) >= 0
@@ -98,15 +98,15 @@ def test_a_batch_that_is_committed_between_look_and_removal_loses_nothing(kept, 
     table = kept()
     grow(table)
     rewrite(table.bench, {"delete-file-threshold": "1"})
-    files, look = table.stage({7: ("y", 700)}, [8]), Attempt.look
+    files, look = table.stage({7: ("y", 700)}, [8]), Attempt.inspect
 
     def overtaken(begun: Attempt, branch: str) -> Any:
         found = look(begun, branch)
-        monkeypatch.setattr(Attempt, "look", look)
+        monkeypatch.setattr(Attempt, "inspect", look)
         table.commit(files)
         return found
 
-    monkeypatch.setattr(Attempt, "look", overtaken)
+    monkeypatch.setattr(Attempt, "inspect", overtaken)
     remove_unneeded(table.bench)
     assert table.rows() == table.oracle
 
@@ -136,7 +136,7 @@ def test_a_branch_is_converted_and_main_is_left_alone(kept, way) -> None:
     table.change({key: ("x", key) for key in range(5)})
     main = table.java.currentSnapshot().snapshotId()
     table.commit(table.stage({1: ("y", 10)}, [2]), "audit")
-    bench = Workbench(session.start(), table.catalog, CommitTarget("db.t", branch="audit"))
+    bench = MaintenanceContext(session.start(), table.catalog, CommitTarget("db.t", branch="audit"))
     convert(bench)
     assert bench.count().equality_delete_files == 0
     assert (bench.count().rows, bench.count().position_delete_files) == ((6, 1) if way == "positions" else (4, 0))
@@ -147,17 +147,17 @@ def test_a_branch_is_converted_and_main_is_left_alone(kept, way) -> None:
 def test_a_conversion_that_another_one_overtook_is_told_and_can_be_repeated(kept, monkeypatch) -> None:
     table = kept()
     grow(table)
-    loaded, calls = Workbench.load, []
+    loaded, calls = MaintenanceContext.load, []
 
-    def load(bench: Workbench) -> Any:
+    def load(bench: MaintenanceContext) -> Any:
         found = loaded(bench)
         calls.append(found)
         if len(calls) == 1:
-            monkeypatch.setattr(Workbench, "load", loaded)
+            monkeypatch.setattr(MaintenanceContext, "load", loaded)
             convert(table.bench)
         return found
 
-    monkeypatch.setattr(Workbench, "load", load)
+    monkeypatch.setattr(MaintenanceContext, "load", load)
     with pytest.raises(MaintenanceError) as told:
         convert(table.bench)
     assert told.value.hint

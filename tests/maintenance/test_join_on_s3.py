@@ -15,7 +15,7 @@ from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
 from calve.maintenance.by_need import Rounds
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.record.content_file import ContentFile
 from calve.record.target import Stream
 from calve.table.arrow_schema import arrow_schema
@@ -39,7 +39,7 @@ def test_files_of_a_rest_catalog_are_joined_and_read_by_others(spark: SparkSessi
         ]
         append(catalog, CommitTarget("joined.on_s3"), Mark("p", "s", batch), {batch: files})
 
-    Rounds(Workbench(session.start(), catalog, CommitTarget("joined.on_s3")), LIMITS).run()
+    Rounds(MaintenanceContext(session.start(), catalog, CommitTarget("joined.on_s3")), LIMITS).run()
 
     theirs = load_catalog("theirs", **object_store.rest_catalog()).load_table("joined.on_s3")
     [task] = theirs.scan().plan_files()

@@ -18,7 +18,7 @@ from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
 from calve.maintenance import keys_to_positions as conversion
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.equality_deletes import convert
 from calve.maintenance.keys_to_positions import keys_to_positions
 from calve.record.content_file import ContentFile
@@ -40,8 +40,8 @@ class Converting(Laws):
     uses_equality_deletes = True
 
     @property
-    def bench(self) -> Workbench:
-        return Workbench(session.start(), self.catalog, CommitTarget(NAME))
+    def bench(self) -> MaintenanceContext:
+        return MaintenanceContext(session.start(), self.catalog, CommitTarget(NAME))
 
     def summary(self) -> dict[str, str]:
         return dict(self.java.currentSnapshot().summary())
@@ -60,7 +60,7 @@ class Converting(Laws):
                 before.update(self.data_files())
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("calve.commit.swap.reach", overtake)
+            patch.setattr("calve.commit.swap.stop_at", overtake)
             rows = keys_to_positions(self.bench)
         assert rows is not None
         if neighbour is None or neighbours:
@@ -169,7 +169,7 @@ def test_a_foreign_delete_of_one_partition_leaves_the_same_key_in_another(kept: 
         table.commit([file for file in table.stage({1: (city, 5)}) if file.is_data])
     delete = _deletes(table, "x", 1, "id", pa.array([1], pa.int64()))
     begun = table.catalog.begin("db.t")
-    begun.look("main")
+    begun.inspect("main")
     begun.change("main", [structs.replace(delete, spec_id=0, partition=["x"])], {})
     begun.swap("main")
     assert table.rows() == {1: ("y", 5)}

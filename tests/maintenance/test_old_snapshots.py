@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from calve.maintenance.old_snapshots import Expiry, History, PastSnapshot, expiry
+from calve.maintenance.old_snapshots import Expiry, PastSnapshot, SnapshotHistory, expiry
 from calve.table.limits import Limits
 
 LIMITS = Limits(max_snapshots=100, least_age=timedelta(minutes=10))
@@ -17,8 +17,8 @@ def line(count: int, every_seconds: float) -> list[PastSnapshot]:
     return [PastSnapshot(place, NOW - place * every_seconds, "p") for place in range(count)]
 
 
-def history(count: int, every_seconds: float = 60.0, **more: object) -> History:
-    return replace(History(line(count, every_seconds), heads=frozenset({0})), **more)  # type: ignore[arg-type]
+def history(count: int, every_seconds: float = 60.0, **more: object) -> SnapshotHistory:
+    return replace(SnapshotHistory(line(count, every_seconds), heads=frozenset({0})), **more)  # type: ignore[arg-type]
 
 
 def test_up_to_the_limit_only_the_age_counts() -> None:
@@ -68,7 +68,7 @@ def test_the_last_snapshot_of_each_pipeline_with_a_mark_stays_for_a_rebuild() ->
         PastSnapshot(7, NOW - 7 * DAY, "p"),
         PastSnapshot(8, NOW - 8 * DAY, "q"),
     ]
-    past = History([*rewrites, *own], heads=frozenset({0}), pipelines=frozenset({"p"}))
+    past = SnapshotHistory([*rewrites, *own], heads=frozenset({0}), pipelines=frozenset({"p"}))
     assert expiry(past, LIMITS, NOW).ids == (5, 7, 8)
 
 

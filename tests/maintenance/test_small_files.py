@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from calve.maintenance.small_files import Partition, compaction, tiers
+from calve.maintenance.small_files import PartitionFiles, compaction, tiers
 from calve.table.limits import Limits
 
 MB = 1 << 20
@@ -17,16 +17,16 @@ LIMITS = Limits(small_files=10, small_bytes=32 * MB, quiet=timedelta(minutes=10)
 NOW = 1_000_000.0
 
 
-def partition(name: str, sizes: list[int], age_seconds: float = 0.0) -> Partition:
+def partition(name: str, sizes: list[int], age_seconds: float = 0.0) -> PartitionFiles:
     bounds = tiers(TARGET, LIMITS)
     by_tier: list[list[int]] = [[] for _ in range(len(bounds) + 1)]
     for one in sizes:
         by_tier[sum(one >= bound for bound in bounds)].append(one)
     counts, sums = [len(one) for one in by_tier], [sum(one) for one in by_tier]
-    return Partition(f"0:{name}", name, counts, sums, written_ms=int((NOW - age_seconds) * 1000))
+    return PartitionFiles(f"0:{name}", name, counts, sums, written_ms=int((NOW - age_seconds) * 1000))
 
 
-def chosen(*partitions: Partition, limits: Limits = LIMITS, only_quiet: bool = False) -> list[str] | None:
+def chosen(*partitions: PartitionFiles, limits: Limits = LIMITS, only_quiet: bool = False) -> list[str] | None:
     found = compaction(partitions, TARGET, limits, NOW, only_quiet)
     return [one.name for one in found.partitions] if found else None
 

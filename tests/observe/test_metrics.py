@@ -9,7 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from calve.errors import CommitError
 from calve.observe.metrics import Metrics, StatusCollector
-from calve.observe.report import TableFiles
+from calve.observe.report import BranchFileStats
 from calve.observe.status import BatchCounts, PipelineStatus
 
 Samples = dict[tuple[str, tuple[str, ...]], float]
@@ -78,7 +78,7 @@ def test_a_port_that_is_taken_is_a_warning(caplog: pytest.LogCaptureFixture) -> 
 
 def test_the_files_of_a_table_and_a_pause_are_metrics() -> None:
     status = PipelineStatus("orders")
-    status.table_files("a.b", TableFiles(3, 900, 1, 20, 7))
+    status.table_files("a.b", BranchFileStats(3, 900, 1, 20, 7))
     status.paused(True)
     status.source("public.cut is stopped", ["public.cut"])
     registry = CollectorRegistry()

@@ -7,7 +7,7 @@ import pytest
 
 from calve.errors import SourceUnavailableError
 from calve.observe.log import Log, configure
-from calve.observe.progress import Progress, ending, summary
+from calve.observe.progress import ProgressLine, ending, summary
 from calve.observe.status import BatchCounts, PipelineStatus
 from calve.observe.terminal import CLEAR, Terminal
 
@@ -28,10 +28,12 @@ def working() -> PipelineStatus:
     return status
 
 
-def progress(status: PipelineStatus, clock: Clock, *, live: bool, json: bool = False) -> tuple[Progress, io.StringIO]:
+def progress(
+    status: PipelineStatus, clock: Clock, *, live: bool, json: bool = False
+) -> tuple[ProgressLine, io.StringIO]:
     stream = io.StringIO()
     terminal = configure(Terminal(stream, live), json=json)
-    return Progress(lambda: [status.report()], terminal, json=json, clock=clock), stream
+    return ProgressLine(lambda: [status.report()], terminal, json=json, clock=clock), stream
 
 
 def screen(written: str) -> list[str]:

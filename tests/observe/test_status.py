@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from calve.errors import CommitError, SinkUnavailableError, SourceUnavailableError
-from calve.observe.report import PipelineReport, TableFiles
+from calve.observe.report import BranchFileStats, PipelineReport
 from calve.observe.status import MAX_COMMITS, MAX_TABLES, BatchCounts, PipelineStatus
 from calve.observe.tally import MOST_NAMES, OTHERS
 from calve.observe.totals import Totals
@@ -189,23 +189,23 @@ def test_the_last_commits_and_the_files_of_a_table_are_in_the_report_and_in_the_
     status = PipelineStatus("orders")
     for number in range(MAX_COMMITS + 5):
         status.table_committed("a.b", number, number)
-    status.table_files("a.b", TableFiles(3, 900, 1, 20, 7))
+    status.table_files("a.b", BranchFileStats(3, 900, 1, 20, 7))
     report = PipelineReport.from_dict(status.to_dict())
     assert [one.snapshot_id for one in report.commits] == list(range(5, MAX_COMMITS + 5))
-    assert report.tables["a.b"].files == TableFiles(3, 900, 1, 20, 7)
-    assert status.totals().tables["a.b"].files == TableFiles(3, 900, 1, 20, 7)
+    assert report.tables["a.b"].files == BranchFileStats(3, 900, 1, 20, 7)
+    assert status.totals().tables["a.b"].files == BranchFileStats(3, 900, 1, 20, 7)
     assert PipelineStatus("orders", status.totals()).report().commits == []
 
 
 def test_the_last_maintenance_is_known_though_its_snapshot_has_expired() -> None:
     status = PipelineStatus("p")
-    status.table_files("a.b", TableFiles(data_files=7))
+    status.table_files("a.b", BranchFileStats(data_files=7))
     status.maintained("a.b", 0.5, has_changed=False)
     assert status.report().tables["a.b"].files.last_maintenance is None
     status.maintenance_failed("a.b", CommitError("other writers were faster"))
     status.maintained("a.b", 1.5, has_changed=True)
     at = status.report().tables["a.b"].files.last_maintenance
-    status.table_files("a.b", TableFiles(data_files=8))
+    status.table_files("a.b", BranchFileStats(data_files=8))
     found = status.report().tables["a.b"]
-    assert found.files == TableFiles(data_files=8, last_maintenance=at)
+    assert found.files == BranchFileStats(data_files=8, last_maintenance=at)
     assert (found.maintenance_rounds, found.maintenance_seconds, found.maintenance_error) == (1, 2.0, None)

@@ -12,7 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 
 from calve.engine import session
 from calve.errors import CommitError, NoTargetError, UnsupportedError
-from calve.operate.dry_run import Trial, attempt
+from calve.operate.dry_run import Trial, dry_run
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.sources.file.rows import SCHEMA
@@ -65,7 +65,7 @@ def tried(pipeline: dict[str, Any], *lines: str) -> Trial:
     [settings] = parse_text(json.dumps({"one": pipeline}), PLUGINS).pipelines
     rows = {"event": [line.encode() for line in lines], "file_row": list(range(1, len(lines) + 1))}
     none = {name: [None] * len(lines) for name in SCHEMA.names}
-    return attempt(settings, pa.table({**none, **rows}).cast(SCHEMA))
+    return dry_run(settings, pa.table({**none, **rows}).cast(SCHEMA))
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import pytest
 
 from calve.columns.evolve import Evolution, NewColumn
 from calve.errors import NoTargetError, SchemaConflictError
-from calve.operate.dry_run_catalog import Rehearsal
+from calve.operate.dry_run_catalog import DryRunCatalog
 from calve.table.ddl import widen_column
 from calve.table.definition import schema_from_columns
 from calve.table.loaded import Table
@@ -15,16 +15,16 @@ MAP = {"type": "map", "key-id": 1, "key": "string", "value-id": 1, "value": STRU
 
 
 @pytest.fixture
-def rehearsal() -> Rehearsal:
-    return Rehearsal("lakehouse", {}, lambda identifier: None)
+def rehearsal() -> DryRunCatalog:
+    return DryRunCatalog("lakehouse", {}, lambda identifier: None)
 
 
-def make(rehearsal: Rehearsal, *types: str, **properties: str) -> Table:
+def make(rehearsal: DryRunCatalog, *types: str, **properties: str) -> Table:
     columns = [{"name": f"c{number}", "type": kind} for number, kind in enumerate(types)]
     return rehearsal.create("a.b", schema_from_columns(columns).model_dump_json(), properties=properties)
 
 
-def test_columns_are_added_at_any_depth_with_ids_of_their_own(rehearsal: Rehearsal) -> None:
+def test_columns_are_added_at_any_depth_with_ids_of_their_own(rehearsal: DryRunCatalog) -> None:
     make(rehearsal, "struct<x: long>", "list<struct<x: long>>", "map<string, struct<x: long>>")
     places = [("c0",), ("c1", "element"), ("c2", "value"), ()]
     add = [
@@ -41,32 +41,32 @@ def test_columns_are_added_at_any_depth_with_ids_of_their_own(rehearsal: Rehears
     assert rehearsal.added["a.b"] == add
 
 
-def test_a_table_of_version_two_has_no_variant(rehearsal: Rehearsal) -> None:
+def test_a_table_of_version_two_has_no_variant(rehearsal: DryRunCatalog) -> None:
     with pytest.raises(SchemaConflictError, match="variant is only supported in 3"):
         make(rehearsal, "struct<v: variant>")
     table = make(rehearsal, "struct<v: variant>", "unknown", **{"format-version": "3"})
     assert str(table.schema.find_type("c0.v")) == "variant"
 
 
-def test_a_column_that_is_there_by_now_is_not_added_again(rehearsal: Rehearsal) -> None:
+def test_a_column_that_is_there_by_now_is_not_added_again(rehearsal: DryRunCatalog) -> None:
     make(rehearsal, "long")
     rehearsal.evolve("a.b", Evolution(add=[NewColumn((), "c0", "string"), NewColumn((), "c1", "string")]))
     assert rehearsal.added["a.b"] == [NewColumn((), "c1", "string")]
 
 
-def test_types_that_the_format_version_does_not_have_are_refused(rehearsal: Rehearsal) -> None:
+def test_types_that_the_format_version_does_not_have_are_refused(rehearsal: DryRunCatalog) -> None:
     with pytest.raises(SchemaConflictError, match="cannot have such columns"):
         make(rehearsal, "timestamp_ns")
     assert rehearsal.load("a.b") is None
     assert make(rehearsal, "timestamp_ns", **{"format-version": "3"}).format_version == 3
 
 
-def test_a_table_that_is_not_there_cannot_evolve(rehearsal: Rehearsal) -> None:
+def test_a_table_that_is_not_there_cannot_evolve(rehearsal: DryRunCatalog) -> None:
     with pytest.raises(NoTargetError):
         rehearsal.evolve("a.b", Evolution())
 
 
-def test_columns_are_widened_and_told_apart_from_those_that_are_added(rehearsal: Rehearsal) -> None:
+def test_columns_are_widened_and_told_apart_from_those_that_are_added(rehearsal: DryRunCatalog) -> None:
     make(rehearsal, "int", "decimal(9,2)")
     evolved = rehearsal.evolve(
         "a.b", Evolution(add=[NewColumn((), "n", "int")], widen=[("c0", "long"), ("c1", "decimal(12, 2)")])
@@ -80,7 +80,7 @@ def test_columns_are_widened_and_told_apart_from_those_that_are_added(rehearsal:
     ]
 
 
-def test_columns_are_widened_at_any_depth(rehearsal: Rehearsal) -> None:
+def test_columns_are_widened_at_any_depth(rehearsal: DryRunCatalog) -> None:
     make(rehearsal, "list<struct<n: int, m: map<int, float>>>")
     evolved = rehearsal.evolve("a.b", Evolution(widen=[("c0.element.n", "long"), ("c0.element.m.value", "double")]))
     found = [str(evolved.schema.find_type(f"c0.element.{name}")) for name in ("n", "m.key", "m.value")]

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from calve.cli.main import calve
 from calve.ledger.ledger import Ledger
 from calve.record.staged import StagedBatch
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 from calve.sources.source import Planned, Split
 from content_files import data_file
 
@@ -23,7 +23,7 @@ def state(tmp_path: Path) -> Path:
         ledger.begin(batch, Planned([Split({"from": batch})], {"0": batch}))
         if batch < 3:
             tables = [
-                TableFiles("c", name, "", [data_file(f"{name}-{batch}")], rows=5, bytes=1, branch=branch)
+                StagedFiles("c", name, "", [data_file(f"{name}-{batch}")], rows=5, bytes=1, branch=branch)
                 for name, branch in (("shop.kept", "main"), ("shop.gone", "main"), ("shop.gone", "audit"))
             ]
             ledger.stage(batch, StagedBatch(batch, {"0": batch}, tables, events=15, bytes=1, unrouted=0))

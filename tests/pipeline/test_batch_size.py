@@ -7,7 +7,7 @@ import pytest
 from calve.pipeline.batch_size import FIRST_BYTES, BatchSize
 from calve.record.content_file import ContentFile
 from calve.record.staged import StagedBatch
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 
 FULL = 1000
 SMALL, LARGE = 1 << 20, 8 << 20
@@ -27,7 +27,7 @@ def batch(size_bytes: int, *files: int) -> StagedBatch:
         )
         for number, each in enumerate(files)
     ]
-    tables = [TableFiles("c", file.file_path, "", [file], 1, file.file_size_in_bytes) for file in made]
+    tables = [StagedFiles("c", file.file_path, "", [file], 1, file.file_size_in_bytes) for file in made]
     return StagedBatch(1, {}, tables, 1, size_bytes, 0)
 
 

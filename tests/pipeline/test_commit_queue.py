@@ -9,7 +9,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from calve.errors import CalveError, CommitError, SinkUnavailableError
 from calve.pipeline.commit_queue import CommitQueue
 from calve.record.target import BranchRef
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 from calve.sinks.sink import CommitSettings
 from examples import examples
 
@@ -20,8 +20,8 @@ LONGEST = 15.0
 """Seconds that a table waits at most after a failure."""
 
 
-def entry(table: BranchRef, size: int = 1, rows: int = 1) -> TableFiles:
-    return TableFiles(*table[:2], "", [], rows, size, table.branch)
+def entry(table: BranchRef, size: int = 1, rows: int = 1) -> StagedFiles:
+    return StagedFiles(*table[:2], "", [], rows, size, table.branch)
 
 
 def queue(*tables: BranchRef) -> CommitQueue:
@@ -267,8 +267,8 @@ class QueueMachine(RuleBasedStateMachine):
         super().__init__()
         self.now, self.batch, self.began = 0.0, 0, 0.0
         self.queue = CommitQueue(CommitSettings(HOUR, SIZE), 0.0)
-        self.waits: dict[BranchRef, list[tuple[int, TableFiles]]] = {A: [], B: [], C: []}
-        self.taken: dict[BranchRef, dict[int, list[TableFiles]]] = {}
+        self.waits: dict[BranchRef, list[tuple[int, StagedFiles]]] = {A: [], B: [], C: []}
+        self.taken: dict[BranchRef, dict[int, list[StagedFiles]]] = {}
         self.failures: dict[BranchRef, tuple[int, float]] = {}
         self.urgent, self.held = {A, B, C}, set[BranchRef]()
         self.open: list[int] = []
@@ -347,7 +347,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.waits[table] = sorted([*others, *((batch, one) for one in new)], key=lambda each: each[0])
         self.urgent.add(table)
 
-    def one_taken(self, data: st.DataObject) -> tuple[BranchRef, dict[int, list[TableFiles]]]:
+    def one_taken(self, data: st.DataObject) -> tuple[BranchRef, dict[int, list[StagedFiles]]]:
         table = data.draw(st.sampled_from(sorted(self.taken)))
         self.began = self.now if self.takes_all else self.began
         return table, self.taken.pop(table)

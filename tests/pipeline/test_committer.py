@@ -13,7 +13,7 @@ from calve.errors import CalveError, CommitError, InvariantError, OvertakenError
 from calve.pipeline.commit_queue import CommitQueue
 from calve.pipeline.committer import Committer
 from calve.record.target import BranchRef
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 from calve.sinks.sink import CommitSettings
 
 TABLES = [BranchRef("c", f"t{number}", "main") for number in range(10)]
@@ -34,7 +34,7 @@ class World:
     def __init__(self) -> None:
         self.seconds = 0.0
         self.queue = CommitQueue(CommitSettings(3600, 1 << 30), self.seconds)
-        self.queue.add(1, [TableFiles("c", table.table, "", [], rows=1, bytes=1) for table in TABLES])
+        self.queue.add(1, [StagedFiles("c", table.table, "", [], rows=1, bytes=1) for table in TABLES])
         self.while_asleep: Callable[[], None] = lambda: None
         self.commit: Callable[[BranchRef], None] = self.succeed
         self.acknowledged = 0
@@ -102,7 +102,7 @@ def test_tables_are_committed_side_by_side_and_then_acknowledged(world: World) -
 
 def test_nothing_is_acknowledged_while_nothing_is_due(world: World) -> None:
     world.committer.cycle()
-    world.queue.add(2, [TableFiles("c", "t1", "", [], rows=1, bytes=1)])
+    world.queue.add(2, [StagedFiles("c", "t1", "", [], rows=1, bytes=1)])
     world.committer.cycle()
     assert world.acknowledged == 1
 
@@ -148,7 +148,7 @@ def test_a_drain_ends_at_once_when_all_tables_that_are_left_are_held(world: Worl
 
 def test_a_drain_commits_what_waits_for_its_interval(world: World) -> None:
     world.committer.cycle()
-    world.queue.add(2, [TableFiles("c", "t1", "", [], rows=1, bytes=1)])
+    world.queue.add(2, [StagedFiles("c", "t1", "", [], rows=1, bytes=1)])
     world.while_asleep = world.committer.cycle
     assert world.drains()
 

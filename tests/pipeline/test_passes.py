@@ -59,18 +59,22 @@ def test_the_tables_of_a_load_are_there_before_its_rows_are_read(
 
 
 @pytest.mark.parametrize(
-    ("of_load", "again", "keeps_keys", "gatherers"),
+    ("of_load", "again", "preserves_source_keys", "shuffle_partitions"),
     [(2, None, True, 0), (2, None, False, 2), (1, None, True, 2), (2, AGAIN, True, 2)],
 )
 def test_tasks_hand_nothing_on_if_no_two_of_them_can_have_the_same_key(
-    monkeypatch: pytest.MonkeyPatch, of_load: int, again: batch.Again | None, keeps_keys: bool, gatherers: int
+    monkeypatch: pytest.MonkeyPatch,
+    of_load: int,
+    again: batch.Again | None,
+    preserves_source_keys: bool,
+    shuffle_partitions: int,
 ) -> None:
     jobs: list[Job] = []
     monkeypatch.setattr(batch, "run_job", lambda spark, job, groups: jobs.append(job) or [Receipt()])
-    monkeypatch.setattr(Job, "keeps_keys", keeps_keys)
+    monkeypatch.setattr(Job, "preserves_source_keys", preserves_source_keys)
     splits = [Split({"n": number, **({LOADED: True} if number < of_load else {})}, TASK_BYTES) for number in range(2)]
     writer_of(in_order=True).attempt(1, Planned(splits, {}), again=again)
-    assert [job.gatherers for job in jobs] == [gatherers]
+    assert [job.shuffle_partitions for job in jobs] == [shuffle_partitions]
 
 
 @pytest.mark.parametrize(
@@ -86,5 +90,5 @@ def test_tasks_hand_nothing_on_if_no_two_of_them_can_have_the_same_key(
 def test_keys_are_kept_if_each_sink_keeps_them_and_nothing_changes_the_rows(
     sinks: list[bool], more: dict[str, Any], keeps: bool
 ) -> None:
-    made = tuple(cast(Any, SimpleNamespace(keeps_keys=each)) for each in sinks)
-    assert Job("p", "run", cast(Any, None), made, 1, **more).keeps_keys is keeps
+    made = tuple(cast(Any, SimpleNamespace(preserves_source_keys=each)) for each in sinks)
+    assert Job("p", "run", cast(Any, None), made, 1, **more).preserves_source_keys is keeps

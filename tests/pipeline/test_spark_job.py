@@ -3,7 +3,7 @@ import threading
 import pytest
 
 from calve.pipeline.spark_job import CHANGES_BYTES, TASK_BYTES, divide
-from calve.sources.prefetch import ahead
+from calve.sources.prefetch import prefetch
 from calve.sources.source import Split
 from running import until
 
@@ -50,7 +50,7 @@ def test_a_task_has_no_more_changes_than_it_can_keep_in_memory_however_large_the
 
 
 def test_items_come_in_order_from_all_parts():
-    assert list(ahead([range(3), [], range(3, 9)])) == list(range(9))
+    assert list(prefetch([range(3), [], range(3, 9)])) == list(range(9))
 
 
 def test_an_error_while_reading_ahead_comes_in_its_place():
@@ -58,7 +58,7 @@ def test_an_error_while_reading_ahead_comes_in_its_place():
         yield 1
         raise OSError("gone")
 
-    items = ahead([broken()])
+    items = prefetch([broken()])
     assert next(items) == 1
     with pytest.raises(OSError, match="gone"):
         next(items)
@@ -66,7 +66,7 @@ def test_an_error_while_reading_ahead_comes_in_its_place():
 
 def test_a_reader_that_is_left_early_ends_its_thread():
     before = set(threading.enumerate())
-    items = ahead([iter(range(10**9))])
+    items = prefetch([iter(range(10**9))])
     next(items)
     items.close()
     until(lambda: set(threading.enumerate()) <= before, "its thread has ended")

@@ -27,7 +27,7 @@ from calve.pipeline import table_commits
 from calve.pipeline.rewrite import Rewritten
 from calve.pipeline.table_commits import TableCommits
 from calve.record.staged import StagedBatch
-from calve.record.written import Rejects, TableFiles
+from calve.record.written import Rejects, StagedFiles
 from calve.sinks.sink import CommitSettings
 from calve.sources.source import Planned, Split
 
@@ -90,8 +90,8 @@ class World:
         self.commit_tables.acknowledge()
 
 
-def entry(name: str, catalog: str = "c") -> TableFiles:
-    return TableFiles(catalog, name, "", [{"file-path": name}], rows=1, bytes=1)
+def entry(name: str, catalog: str = "c") -> StagedFiles:
+    return StagedFiles(catalog, name, "", [{"file-path": name}], rows=1, bytes=1)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
-from calve.observe.report import TableFiles
+from calve.observe.report import BranchFileStats
 from calve.pipeline import table_maintenance
 from calve.pipeline.table_maintenance import TableMaintenance
 from calve.table.limits import Limits
@@ -21,10 +21,10 @@ def test_orphans_too_leave_the_machine_to_the_first_batches_of_a_run(
     monkeypatch: pytest.MonkeyPatch, is_early: bool
 ) -> None:
     monkeypatch.setattr(table_maintenance, "_next_time", lambda table, now: now - 1)  # the time of the day has come
-    monkeypatch.setattr(table_maintenance, "Workbench", lambda *_, **__: None)
+    monkeypatch.setattr(table_maintenance, "MaintenanceContext", lambda *_, **__: None)
     monkeypatch.setattr(TableMaintenance, "_run", lambda self: None)
     made = TableMaintenance(cast(Any, SimpleNamespace()), cast(Any, SimpleNamespace(name="p")))
-    outcome = Outcome(batches=(1,), files=1, held=TableFiles(data_files=1))
+    outcome = Outcome(batches=(1,), files=1, held=BranchFileStats(data_files=1))
     made.look("c", cast(Any, None), CommitTarget("ns.t"), outcome, Limits())
     later = time.monotonic() + (0 if is_early else 61)
     monkeypatch.setattr(table_maintenance, "time", SimpleNamespace(time=time.time, monotonic=lambda: later))

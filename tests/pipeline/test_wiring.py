@@ -30,7 +30,7 @@ class Tables:
     """The tables of a sink whose targets depend on the source table alone, as far as they are listed."""
 
     catalogs: Mapping[str, Any] = {}
-    commits, always_gathers, max_open_writers = CommitSettings(0, 0), False, 1
+    commits, always_shuffles, max_open_writers = CommitSettings(0, 0), False, 1
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names

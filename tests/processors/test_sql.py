@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.expression.duckdb_session import open_duckdb
 from calve.expression.probe import refusal
 from calve.settings.problems import SettingsErrors
@@ -93,7 +93,7 @@ def test_the_sql_of_a_configuration_reaches_no_file_no_network_and_no_environmen
         with pytest.raises(SettingsErrors):
             run([sql(select)], {"a": 1})
         with pytest.raises(duckdb.Error):
-            duck.run(select, event=rows.slice(0, 0))
+            duckdb_session.run(select, event=rows.slice(0, 0))
         server.setblocking(False)
         with pytest.raises(BlockingIOError):
             server.accept()

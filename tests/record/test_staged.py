@@ -12,7 +12,7 @@ import pytest
 from calve.errors import InvariantError
 from calve.ledger.ledger import Ledger
 from calve.record.content_file import ContentFile
-from calve.record.receipt import Receipt, Seen
+from calve.record.receipt import ReadCounts, Receipt
 from calve.record.staged import StagedBatch
 from calve.record.written import CommitRejects, Ignored, Nulled
 from calve.sources.source import Planned, Split
@@ -94,8 +94,8 @@ def test_a_record_without_its_files_is_damaged(tmp_path: Path) -> None:
 def test_tasks_of_later_passes_count_their_events_no_more() -> None:
     times = {"read": 0.25, "write": 1.0}
     receipts = [
-        Receipt(seen=Seen(events=5, bytes=9, unrouted=1, core_failures=1), seconds=times, is_first=True, task=0),
-        Receipt(seen=Seen(events=5, bytes=9, core_failures=2), seconds=times, task=0),
+        Receipt(seen=ReadCounts(events=5, bytes=9, unrouted=1, core_failures=1), seconds=times, is_first=True, task=0),
+        Receipt(seen=ReadCounts(events=5, bytes=9, core_failures=2), seconds=times, task=0),
     ]
     found = StagedBatch.of(1, Planned([Split({})], {"at": 1}, ("t/0",)), receipts, 1.0, 2.0)
     assert (found.events, found.bytes, found.unrouted, found.core_failures) == (5, 9, 1, 3)

@@ -11,7 +11,8 @@ from calve.convert.converter import Converter
 from calve.event.validate_json import validated
 from calve.expression import compile_condition, compile_format
 from calve.route import route
-from calve.route.route import Gate, Router, SinkRoute, certain_targets
+from calve.route.route import RouteGate, Router, SinkRoute
+from calve.route.source_tables import certain_targets
 from calve.sources.source import SourceTable
 from calve.table.definition import schema_from_columns
 from calve.table.loaded import Table
@@ -25,7 +26,7 @@ def batch(*events):
 
 def router(*tables, routes=None):
     conditions = {name: compile_condition(text) for name, text in (routes or {}).items()}
-    gates = [(Gate("p", conditions, names),) if names else () for _, names in tables]
+    gates = [(RouteGate("p", conditions, names),) if names else () for _, names in tables]
     return Router([SinkRoute(compile_format(table), gate) for (table, _), gate in zip(tables, gates, strict=True)])
 
 
@@ -137,7 +138,7 @@ def test_an_event_passes_when_it_passes_every_gate_and_default_is_what_is_left_a
         for field in "ab"
     }
     events = [{"a": a, "b": b} for a in (1, 2, 3) for b in (1, 2, None)]
-    route = SinkRoute(compile_format("x.y"), tuple(Gate("p", conditions[field], names) for field, names in gates))
+    route = SinkRoute(compile_format("x.y"), tuple(RouteGate("p", conditions[field], names) for field, names in gates))
     routed = Router([route]).route(batch(*events))
     words = {1: "one", 2: "two"}
     passed = [n for n, one in enumerate(events) if all(words.get(one[f], "_default") in names for f, names in gates)]
@@ -173,7 +174,7 @@ def test_events_are_routed_by_the_few_fields_as_by_the_whole_event(seed):
     texts = [rnd.choice(["{", ""]) + "{" + ",".join(each) + "}" for each in fields]
     events = pa.table({"event": pa.array([text.encode() for text in texts])})
     conditions = {name: compile_condition(name) for name in rnd.sample(CONDITIONS, 2)}
-    gate = Gate("p", conditions, (rnd.choice([*conditions, "_default"]),))
+    gate = RouteGate("p", conditions, (rnd.choice([*conditions, "_default"]),))
     sinks = [SinkRoute(compile_format(rnd.choice(TEXTS)), (gate,)), SinkRoute(compile_format(rnd.choice(TEXTS)))]
     router = Router(sinks)
     routed = [parts_of(router.route(validated(events, asked or ()).rows)) for asked in (router.fields, None)]
@@ -207,7 +208,7 @@ def test_events_with_few_values_of_metadata_are_routed_as_each_alone(seed):
     ).select(rnd.choice([["topic", "n", "operation"], ["topic", "n", "operation", "for_sink"]]))
     known = ("topic", "n", "operation")
     conditions = {name: compile_condition(name, known) for name in METADATA_CONDITIONS}
-    gates = [(), (Gate("p", conditions, (rnd.choice([*conditions, "_default"]),)),)]
+    gates = [(), (RouteGate("p", conditions, (rnd.choice([*conditions, "_default"]),)),)]
     operation = rnd.choice([None, compile_format('${getMetadata("operation")}', known)])
     texts = [f"db.{''.join(rnd.sample(PARTS, 2))}" for _ in range(2)]
     router = Router([SinkRoute(compile_format(text, known), rnd.choice(gates), operation) for text in texts])
@@ -234,7 +235,7 @@ def test_what_only_joins_texts_and_metadata_is_the_same_without_sql(seed):
     )
     one = Router([SinkRoute(compile_format(text, rows.column_names), operation=operation)])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(route.duck, "run", None)
+        patch.setattr(route.duckdb_session, "run", None)
         plain = outcomes(one, rows)
         patch.undo()
         patch.setattr(route, "joined", lambda text, rows: None)
@@ -276,7 +277,7 @@ def test_a_target_is_certain_if_the_table_of_a_row_decides_alone_that_it_goes_th
     tables = [SourceTable(name, "u", "{}", {"table_name": name}) for name in ("orders", "audit_1")]
     conditions = {name: compile_condition(condition, OF_TABLE) for name, condition in BY_NAME.items()}
     conditions = conditions if "paid" in routes or "_default" in routes else {"audit": conditions["audit"]}
-    gates = (Gate("p", conditions, routes),) if routes else ()
+    gates = (RouteGate("p", conditions, routes),) if routes else ()
     assert certain_targets(SinkRoute(compile_format(text, OF_TABLE), gates), tables) == targets
     assert certain_targets(SinkRoute(compile_format(text, OF_TABLE), gates), []) == []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from calve.expression import compile_condition, compile_format
-from calve.route.route import Gate, SinkRoute
+from calve.route.route import RouteGate, SinkRoute
 from calve.route.shared_targets import shared_targets
 from calve.sources.source import SourceTable
 
@@ -17,8 +17,8 @@ TABLES = [
 ONLY_A, BY_FIELD = 'getMetadata("schema_name") == "a"', '/kind == "x"'
 
 
-def gate(condition: str) -> tuple[Gate, ...]:
-    return (Gate("p", {"r": compile_condition(condition, NAMES)}, ("r",)),)
+def gate(condition: str) -> tuple[RouteGate, ...]:
+    return (RouteGate("p", {"r": compile_condition(condition, NAMES)}, ("r",)),)
 
 
 @pytest.mark.parametrize(

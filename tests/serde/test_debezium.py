@@ -12,11 +12,10 @@ import pytest
 
 from calve.columns.connect_schema import node_of
 from calve.event.columns import EVENT, ORIGINAL, ROW, SCHEMA
-from calve.event.envelope.decoder import RECORD_KEY, Decoded, Envelopes
-from calve.event.envelope.decoder import Decoder as EnvelopeDecoder
-from calve.event.envelope.exact import Wanted
+from calve.event.envelope.decoder import RECORD_KEY, DecodedEnvelopes, EnvelopeDecoder, Envelopes
+from calve.event.envelope.exact import RequestedAttributes
 from calve.event.envelope.placeholder import UNAVAILABLE
-from calve.serde.decoder import Decoder, Rows
+from calve.serde.decoder import DecodedRows, SchemaDecoder
 from calve.serde.settings import SchemaSettings, Serde
 from debezium_avro import KEY_SCHEMA, avro_schema, encoded
 from event.envelope.debezium import field, schema, unscaled, wrapped
@@ -84,19 +83,19 @@ def _payload(operation: str, before: Any, after: Any) -> dict[str, Any]:
 
 def _read(
     registry: Registry, values: list[bytes | None], keys: list[str | None], **options: Any
-) -> tuple[Rows, Decoded]:
+) -> tuple[DecodedRows, DecodedEnvelopes]:
     settings = SchemaSettings(registry_url=None if "inline_schema" in options else registry.url, **options)
     events = {EVENT: pa.array(values, pa.binary()), RECORD_KEY: pa.array(keys, pa.string())}
-    rows = Decoder(Serde("debezium", settings, ("s",))).decode(pa.table(events))
+    rows = SchemaDecoder(Serde("debezium", settings, ("s",))).decode(pa.table(events))
     return rows, _changes(rows.rows)
 
 
-def _changes(events: pa.Table) -> Decoded:
-    wanted = Wanted(SOURCES | {RECORD_KEY}, frozenset({"id"}))
+def _changes(events: pa.Table) -> DecodedEnvelopes:
+    wanted = RequestedAttributes(SOURCES | {RECORD_KEY}, frozenset({"id"}))
     return EnvelopeDecoder(Envelopes("debezium", wanted)).decode(events)
 
 
-def _shown(found: Decoded) -> list[Any]:
+def _shown(found: DecodedEnvelopes) -> list[Any]:
     rows = found.rows
     texts, schemas = map(json.loads, rows[EVENT].to_pylist()), rows[SCHEMA].to_pylist()
     columns = [rows[name].to_pylist() for name in (ROW, "operation", *sorted(SOURCES))]
@@ -126,7 +125,7 @@ def test_rows_types_and_operations_are_those_of_the_same_envelopes_in_json(regis
     rows = [row for row, *_ in _shown(found)]
     assert [set(ROWS[0]) - set(row) for row in rows] == [unsent - {"text"}, unsent - {"text"}, {"text"}, {"text"}]
     assert [each[2:4] for each in _shown(found)] == [(0, "insert"), (2, "delete"), (2, "update"), (3, "delete")]
-    assert found.passed_over == same.passed_over == 1
+    assert found.skipped == same.skipped == 1
     assert found.rows[ORIGINAL].to_pylist() == [values[0], values[1], values[1], values[2]]
 
 

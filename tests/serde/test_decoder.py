@@ -10,7 +10,7 @@ import pytest
 
 from calve.errors import SourceError, SourceUnavailableError
 from calve.event.columns import EVENT, MALFORMED, ORIGINAL, SCHEMA, TYPED
-from calve.serde.decoder import Decoder, Rows, check
+from calve.serde.decoder import DecodedRows, SchemaDecoder, check
 from calve.serde.settings import SchemaSettings, Serde
 from serde.avro.test_decoder import record
 from serde.avro.values import encoded
@@ -23,9 +23,9 @@ def registry() -> Iterator[Registry]:
         yield started
 
 
-def decode(url: str, *values: bytes | None, **schema: Any) -> Rows:
+def decode(url: str, *values: bytes | None, **schema: Any) -> DecodedRows:
     """Decode with settings of a registry's; each batch has offsets."""
-    decoder = Decoder(Serde("avro", SchemaSettings(registry_url=url, **schema), ("s",)))
+    decoder = SchemaDecoder(Serde("avro", SchemaSettings(registry_url=url, **schema), ("s",)))
     events = pa.table({EVENT: pa.array(values, pa.binary()), "kafka_offset": range(len(values))})
     return decoder.decode(events)
 
@@ -80,7 +80,7 @@ def test_what_has_no_schema_or_does_not_follow_it_is_rejected_alone(registry: Re
 
 def test_what_a_source_rejects_stays_rejected_for_its_reason(registry: Registry) -> None:
     events = pa.table({EVENT: pa.array([b"x"], pa.binary()), MALFORMED: ["cut off"]})
-    found = Decoder(Serde("avro", SchemaSettings(registry_url=registry.url))).decode(events)
+    found = SchemaDecoder(Serde("avro", SchemaSettings(registry_url=registry.url))).decode(events)
     assert [one["reason"] for one in found.rejects.to_pylist()] == ["cut off"]
     assert not len(found.rows)
 
@@ -118,7 +118,7 @@ def test_a_check_finds_what_would_reject_all_events(registry: Registry) -> None:
 
 def test_a_given_schema_needs_no_registry() -> None:
     schema = SchemaSettings(inline_schema='{"type": "record", "name": "R", "fields": [{"name": "a", "type": "int"}]}')
-    found = Decoder(Serde("avro", schema)).decode(pa.table({EVENT: pa.array([b"\x02", b""], pa.binary())}))
+    found = SchemaDecoder(Serde("avro", schema)).decode(pa.table({EVENT: pa.array([b"\x02", b""], pa.binary())}))
     assert found.rows[TYPED].to_pylist() == [{"a": 1}]
     assert found.rejects["code"].to_pylist() == ["UNDECODABLE"]
 

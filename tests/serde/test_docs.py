@@ -18,7 +18,7 @@ from calve.event.envelope.schema import schema_of
 from calve.event.typed import with_text
 from calve.serde.avro.schema import parse
 from calve.serde.debezium import connect_schema
-from calve.serde.decoder import Decoder
+from calve.serde.decoder import SchemaDecoder
 from calve.serde.settings import SchemaSettings, Serde
 from convert.tables import table_of
 
@@ -72,7 +72,7 @@ VALUES = {"avro": b"\2\0\0", "json_schema": b'{"id":1}', "protobuf": b"\x08\1"}
 
 def rows(kind: str, schema: Any) -> pa.Table:
     text = schema if isinstance(schema, str) else json.dumps(schema)
-    decoder = Decoder(Serde(kind, SchemaSettings(inline_schema=text)))
+    decoder = SchemaDecoder(Serde(kind, SchemaSettings(inline_schema=text)))
     return decoder.decode(pa.table({EVENT: pa.array([VALUES[kind]], pa.binary())})).rows
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from calve.columns.infer import infer
 from calve.event.columns import EVENT
-from calve.serde.decoder import Decoder
+from calve.serde.decoder import SchemaDecoder
 from calve.serde.format import UnsupportedSchemaError, WriterSchema
 from calve.serde.json_schema import FORMAT
 from calve.serde.settings import SchemaSettings, Serde
@@ -58,7 +58,7 @@ def test_types_of_columns_come_from_the_schema_and_values_are_the_json_behind_th
     texts = [b'{"id":1,"any":{"a":[1]}}', b"{}", b'{"id":2,"new":true}']
     with Registry() as registry:
         number = registry.register("s", SCHEMA, kind="JSON")
-        decoder = Decoder(Serde("json_schema", SchemaSettings(registry_url=registry.url)))
+        decoder = SchemaDecoder(Serde("json_schema", SchemaSettings(registry_url=registry.url)))
         values = pa.array([b"cut", *(framed(number, text) for text in texts)], pa.binary()).slice(1)
         found = decoder.decode(pa.table({EVENT: values}))
     assert found.rows[EVENT].to_pylist() == texts

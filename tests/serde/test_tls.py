@@ -11,7 +11,7 @@ import pytest
 
 from calve.errors import SettingsError, SourceError, SourceUnavailableError
 from calve.event.columns import EVENT
-from calve.serde.decoder import Decoder, check
+from calve.serde.decoder import SchemaDecoder, check
 from calve.serde.settings import SchemaSettings, Serde
 from serde.avro.test_decoder import record
 from services.certificates import Authority
@@ -44,7 +44,7 @@ def serde(url: str, **schema: Any) -> Serde:
 
 def decoded(url: str, **schema: Any) -> int:
     events = pa.table({EVENT: pa.array([framed(1, b"\x02")], pa.binary())})
-    return len(Decoder(serde(url, **schema)).decode(events).rows)
+    return len(SchemaDecoder(serde(url, **schema)).decode(events).rows)
 
 
 def test_an_authority_of_ones_own_is_a_file_or_its_content(server: _Server) -> None:

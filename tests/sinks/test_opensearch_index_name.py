@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from calve.errors import SettingsError
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.sinks.opensearch.index_name import check_index, dated, fault, normal, normal_sql, pattern
 
 MOMENT = 17_637_624_005  # 2025-11-21T22:00:00.5Z
@@ -44,6 +44,8 @@ def test_a_normal_name_is_validated_and_the_same_in_sql(name: str) -> None:
     found = normal(name)
     assert fault(found) is None
     assert (
-        duck.run(f"SELECT {normal_sql('name')} AS name FROM names", names=pa.table({"name": [name]}))["name"][0].as_py()
+        duckdb_session.run(f"SELECT {normal_sql('name')} AS name FROM names", names=pa.table({"name": [name]}))["name"][
+            0
+        ].as_py()
         == found
     )

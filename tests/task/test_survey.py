@@ -19,7 +19,7 @@ from calve.route.route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
 from calve.task.job import Job
-from calve.task.task import survey
+from calve.task.survey import survey
 from running import Calve
 
 EVENTS = [b'{"to": "a"}', b'{"to": "b", "n": 1}', b'{"to": "a"', b"no JSON", b'{"to": "a/b"}', b'{"n": 1}']

@@ -1,7 +1,7 @@
 //! A column of a table: what Python says of it, and its values as they are collected.
 
 use crate::export::{self, Array, Texts};
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 use crate::spec::Spec;
 
 /// The values that a column has: what the decoder in Python gives for its type.
@@ -68,15 +68,15 @@ impl Declared {
 }
 
 /// Appends a text in UTF-8; one that is no text in its character set is left.
-pub fn decode(charset: &Charset, bytes: &[u8], out: &mut Vec<u8>) -> Done<()> {
+pub fn decode(charset: &Charset, bytes: &[u8], out: &mut Vec<u8>) -> Fast<()> {
     match charset {
         Charset::Utf8 => {
-            std::str::from_utf8(bytes).map_err(|_| Left)?;
+            std::str::from_utf8(bytes).map_err(|_| NeedsExact)?;
             out.extend_from_slice(bytes);
         }
         Charset::Table(table) => {
             for byte in bytes {
-                push(*table.get(usize::from(*byte)).ok_or(Left)?, out);
+                push(*table.get(usize::from(*byte)).ok_or(NeedsExact)?, out);
             }
         }
         Charset::Utf16 { is_big } => {
@@ -89,23 +89,23 @@ pub fn decode(charset: &Charset, bytes: &[u8], out: &mut Vec<u8>) -> Done<()> {
                 }
             });
             for found in char::decode_utf16(units) {
-                push(found.map_err(|_| Left)?, out);
+                push(found.map_err(|_| NeedsExact)?, out);
             }
         }
         Charset::Utf32 => {
             for unit in units(bytes, 4)? {
-                push(char::from_u32(super::big(unit) as u32).ok_or(Left)?, out);
+                push(char::from_u32(super::big(unit) as u32).ok_or(NeedsExact)?, out);
             }
         }
     }
     Ok(())
 }
 
-fn units(bytes: &[u8], size: usize) -> Done<std::slice::ChunksExact<'_, u8>> {
+fn units(bytes: &[u8], size: usize) -> Fast<std::slice::ChunksExact<'_, u8>> {
     if bytes.len() % size == 0 {
         Ok(bytes.chunks_exact(size))
     } else {
-        Err(Left)
+        Err(NeedsExact)
     }
 }
 
@@ -145,37 +145,37 @@ impl Values {
 
     /// Adds an integer that the column has room for.
     #[inline(always)]
-    pub fn push_whole(&mut self, value: i64) -> Done<()> {
+    pub fn push_whole(&mut self, value: i64) -> Fast<()> {
         match self {
-            Values::Ints(valid, values) => add(valid, values, 1, i32::try_from(value).map_err(|_| Left)?),
+            Values::Ints(valid, values) => add(valid, values, 1, i32::try_from(value).map_err(|_| NeedsExact)?),
             Values::Longs(valid, values) => add(valid, values, 1, value),
-            _ => return Err(Left),
+            _ => return Err(NeedsExact),
         }
         Ok(())
     }
 
-    pub fn push_float(&mut self, bits: u32) -> Done<()> {
+    pub fn push_float(&mut self, bits: u32) -> Fast<()> {
         match self {
             Values::Floats(valid, values) => add(valid, values, 1, f32::from_bits(bits)),
-            _ => return Err(Left),
+            _ => return Err(NeedsExact),
         }
         Ok(())
     }
 
-    pub fn push_double(&mut self, bits: u64) -> Done<()> {
+    pub fn push_double(&mut self, bits: u64) -> Fast<()> {
         match self {
             Values::Doubles(valid, values) => add(valid, values, 1, f64::from_bits(bits)),
-            _ => return Err(Left),
+            _ => return Err(NeedsExact),
         }
         Ok(())
     }
 
     /// Adds the text or the bytes that a function appends.
     #[inline(always)]
-    pub fn write(&mut self, append: impl FnOnce(&mut Vec<u8>) -> Done<()>) -> Done<()> {
+    pub fn write(&mut self, append: impl FnOnce(&mut Vec<u8>) -> Fast<()>) -> Fast<()> {
         match self {
             Values::Texts(texts) => texts.write(append),
-            _ => Err(Left),
+            _ => Err(NeedsExact),
         }
     }
 

@@ -5,7 +5,7 @@
 use super::packed::{write_double, write_packed_duration, write_packed_time, Decimal};
 use super::{little, take};
 use crate::kafka::base64;
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 use crate::text::quote_byte;
 use std::str;
 
@@ -17,7 +17,7 @@ const MOST_LEVELS: usize = 128;
 const FRACTION: u64 = 0xFF_FFFF;
 
 /// Writes a value; an empty one is a JSON null.
-pub fn write(data: &[u8], out: &mut Vec<u8>) -> Done<()> {
+pub fn write(data: &[u8], out: &mut Vec<u8>) -> Fast<()> {
     match data.first() {
         Some(kind) => value(*kind, data, 1, MOST_LEVELS, out),
         None => {
@@ -27,14 +27,16 @@ pub fn write(data: &[u8], out: &mut Vec<u8>) -> Done<()> {
     }
 }
 
-fn value(kind: u8, data: &[u8], mut at: usize, levels: usize, out: &mut Vec<u8>) -> Done<()> {
+fn value(kind: u8, data: &[u8], mut at: usize, levels: usize, out: &mut Vec<u8>) -> Fast<()> {
     match kind {
-        0..=LARGE_ARRAY => container(kind, data.get(at..).ok_or(Left)?, levels.checked_sub(1).ok_or(Left)?, out)?,
+        0..=LARGE_ARRAY => {
+            container(kind, data.get(at..).ok_or(NeedsExact)?, levels.checked_sub(1).ok_or(NeedsExact)?, out)?
+        }
         LITERAL => out.extend(match take(data, &mut at, 1)?[0] {
             0 => &b"null"[..],
             1 => b"true",
             2 => b"false",
-            _ => return Err(Left),
+            _ => return Err(NeedsExact),
         }),
         5..=10 => {
             let bytes = take(data, &mut at, 2 << ((kind - 5) / 2))?;
@@ -59,20 +61,20 @@ fn value(kind: u8, data: &[u8], mut at: usize, levels: usize, out: &mut Vec<u8>)
             let size = length(data, &mut at)?;
             opaque(of, take(data, &mut at, size)?, out)?;
         }
-        _ => return Err(Left),
+        _ => return Err(NeedsExact),
     }
     Ok(())
 }
 
 /// Writes an object or array; its offsets count from its own beginning.
-fn container(kind: u8, data: &[u8], levels: usize, out: &mut Vec<u8>) -> Done<()> {
+fn container(kind: u8, data: &[u8], levels: usize, out: &mut Vec<u8>) -> Fast<()> {
     let is_object = kind <= LARGE_OBJECT;
     let is_large = matches!(kind, LARGE_OBJECT | LARGE_ARRAY);
     let size = if is_large { 4 } else { 2 };
     let number = |mut at: usize, size: usize| Ok(little(take(data, &mut at, size)?) as usize);
     let count = number(0, size)?;
     let keys_at = 2 * size;
-    let values_at = keys_at + if is_object { count.checked_mul(size + 2).ok_or(Left)? } else { 0 };
+    let values_at = keys_at + if is_object { count.checked_mul(size + 2).ok_or(NeedsExact)? } else { 0 };
     out.push(if is_object { b'{' } else { b'[' });
     for index in 0..count {
         if index > 0 {
@@ -94,7 +96,7 @@ fn container(kind: u8, data: &[u8], levels: usize, out: &mut Vec<u8>) -> Done<()
     Ok(())
 }
 
-fn opaque(kind: u8, data: &[u8], out: &mut Vec<u8>) -> Done<()> {
+fn opaque(kind: u8, data: &[u8], out: &mut Vec<u8>) -> Fast<()> {
     if kind == 246 {
         let size = take(data, &mut 0, 2)?;
         return Decimal::new(size[0].into(), size[1].into())?.write(&data[2..], out);
@@ -108,7 +110,7 @@ fn opaque(kind: u8, data: &[u8], out: &mut Vec<u8>) -> Done<()> {
     out.push(b'"');
     match kind {
         11 => write_packed_duration(is_negative, size >> 24, size & FRACTION, 6, out)?,
-        _ if is_negative => return Err(Left),
+        _ if is_negative => return Err(NeedsExact),
         10 => {
             let start = out.len();
             write_packed_time(size >> 24, 0, 0, out)?;
@@ -121,7 +123,7 @@ fn opaque(kind: u8, data: &[u8], out: &mut Vec<u8>) -> Done<()> {
 }
 
 /// Reads a length of seven bits a byte.
-fn length(data: &[u8], at: &mut usize) -> Done<usize> {
+fn length(data: &[u8], at: &mut usize) -> Fast<usize> {
     let mut size = 0;
     for shift in (0..35).step_by(7) {
         let byte = take(data, at, 1)?[0];
@@ -130,11 +132,11 @@ fn length(data: &[u8], at: &mut usize) -> Done<usize> {
             return Ok(size);
         }
     }
-    Err(Left)
+    Err(NeedsExact)
 }
 
-fn string(text: &[u8], out: &mut Vec<u8>) -> Done<()> {
-    str::from_utf8(text).map_err(|_| Left)?;
+fn string(text: &[u8], out: &mut Vec<u8>) -> Fast<()> {
+    str::from_utf8(text).map_err(|_| NeedsExact)?;
     out.push(b'"');
     if text.iter().any(|byte| *byte < 32 || matches!(byte, b'"' | b'\\')) {
         text.iter().for_each(|byte| quote_byte(*byte, out));

@@ -2,7 +2,7 @@
 
 use super::{big, little};
 use crate::iso8601::{write_date, write_digits};
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 
 const DIGITS_BYTES: [usize; 10] = [0, 1, 1, 2, 2, 3, 3, 4, 4, 4];
 const GROUP: usize = 9;
@@ -26,8 +26,8 @@ pub struct Decimal {
 }
 
 impl Decimal {
-    pub fn new(precision: usize, scale: usize) -> Done<Decimal> {
-        let whole = precision.checked_sub(scale).filter(|_| precision <= MOST_DIGITS).ok_or(Left)?;
+    pub fn new(precision: usize, scale: usize) -> Fast<Decimal> {
+        let whole = precision.checked_sub(scale).filter(|_| precision <= MOST_DIGITS).ok_or(NeedsExact)?;
         let mut groups = vec![whole % GROUP];
         groups.resize(1 + whole / GROUP, GROUP);
         let before = groups.len();
@@ -37,9 +37,9 @@ impl Decimal {
         Ok(Decimal { groups, whole: before, bytes })
     }
 
-    pub fn write(&self, data: &[u8], out: &mut Vec<u8>) -> Done<()> {
+    pub fn write(&self, data: &[u8], out: &mut Vec<u8>) -> Fast<()> {
         if data.len() != self.bytes || data.is_empty() {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         let flip = if data[0] & 0x80 == 0 { 0xFF } else { 0 };
         if flip > 0 {
@@ -61,7 +61,7 @@ impl Decimal {
             let value = group ^ sign;
             at += size;
             if value >= 10_i64.pow(*digits as u32) {
-                return Err(Left);
+                return Err(NeedsExact);
             }
             if number >= self.whole || out.len() > start {
                 write_digits(value, *digits, out);
@@ -94,9 +94,9 @@ pub fn write_clock(hour: u64, minute: u64, second: u64, out: &mut Vec<u8>) {
     write_digits(second as i64, 2, out);
 }
 
-pub fn write_microseconds(microseconds: u64, digits: usize, out: &mut Vec<u8>) -> Done<()> {
+pub fn write_microseconds(microseconds: u64, digits: usize, out: &mut Vec<u8>) -> Fast<()> {
     if microseconds >= MICROSECONDS || digits > 6 {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     if digits > 0 {
         out.push(b'.');
@@ -107,7 +107,7 @@ pub fn write_microseconds(microseconds: u64, digits: usize, out: &mut Vec<u8>) -
 }
 
 /// Writes a DATETIME: 17 bits of months, then day, hour, minute and second.
-pub fn write_packed_time(packed: u64, microseconds: u64, digits: usize, out: &mut Vec<u8>) -> Done<()> {
+pub fn write_packed_time(packed: u64, microseconds: u64, digits: usize, out: &mut Vec<u8>) -> Fast<()> {
     let (months, day) = (packed >> 22, packed >> 17 & 31);
     write_day(months / 13, months % 13, day, out);
     out.push(b' ');
@@ -116,14 +116,14 @@ pub fn write_packed_time(packed: u64, microseconds: u64, digits: usize, out: &mu
 }
 
 /// Writes a DATETIME of the log: five bytes, and those of the fraction.
-pub fn write_date_time(data: &[u8], digits: usize, out: &mut Vec<u8>) -> Done<()> {
+pub fn write_date_time(data: &[u8], digits: usize, out: &mut Vec<u8>) -> Fast<()> {
     let (whole, part) = data.split_at(5);
-    let packed = big(whole).checked_sub(DATE_TIME_OFFSET).ok_or(Left)?;
+    let packed = big(whole).checked_sub(DATE_TIME_OFFSET).ok_or(NeedsExact)?;
     write_packed_time(packed, fraction(part), digits, out)
 }
 
 /// Writes a TIMESTAMP of the log in UTC, with its offset; 0 is MySQL's zero.
-pub fn write_timestamp(data: &[u8], digits: usize, out: &mut Vec<u8>) -> Done<()> {
+pub fn write_timestamp(data: &[u8], digits: usize, out: &mut Vec<u8>) -> Fast<()> {
     let (whole, part) = data.split_at(4);
     let (seconds, microseconds) = (big(whole), fraction(part));
     if seconds == 0 && microseconds == 0 {
@@ -139,7 +139,7 @@ pub fn write_timestamp(data: &[u8], digits: usize, out: &mut Vec<u8>) -> Done<()
 }
 
 /// Writes a TIME of the log: one number with its fraction, moved so that it is positive.
-pub fn write_time(data: &[u8], digits: usize, out: &mut Vec<u8>) -> Done<()> {
+pub fn write_time(data: &[u8], digits: usize, out: &mut Vec<u8>) -> Fast<()> {
     let bits = 8 * (data.len() - 3);
     let value = big(data) as i64 - (1 << (8 * data.len() - 1));
     let size = value.unsigned_abs();
@@ -154,7 +154,7 @@ pub fn write_packed_duration(
     microseconds: u64,
     digits: usize,
     out: &mut Vec<u8>,
-) -> Done<()> {
+) -> Fast<()> {
     if is_negative {
         out.push(b'-');
     }
@@ -163,10 +163,10 @@ pub fn write_packed_duration(
 }
 
 /// Writes a date of a prepared statement, and its time if that has so many digits; what is not there is zero.
-pub fn write_moment(data: &[u8], digits: Option<usize>, out: &mut Vec<u8>) -> Done<()> {
+pub fn write_moment(data: &[u8], digits: Option<usize>, out: &mut Vec<u8>) -> Fast<()> {
     let mut whole = [0; 11];
     if !matches!(data.len(), 0 | 4 | 7 | 11) {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     whole[..data.len()].copy_from_slice(data);
     let [year, more, month, day, hour, minute, second, part @ ..] = whole;
@@ -180,10 +180,10 @@ pub fn write_moment(data: &[u8], digits: Option<usize>, out: &mut Vec<u8>) -> Do
 }
 
 /// Writes a TIME of a prepared statement: a sign, days, hours, minutes, seconds and microseconds.
-pub fn write_duration(data: &[u8], digits: usize, out: &mut Vec<u8>) -> Done<()> {
+pub fn write_duration(data: &[u8], digits: usize, out: &mut Vec<u8>) -> Fast<()> {
     let mut whole = [0; 12];
     if !matches!(data.len(), 0 | 8 | 12) {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     whole[..data.len()].copy_from_slice(data);
     if whole[0] > 0 {
@@ -196,17 +196,17 @@ pub fn write_duration(data: &[u8], digits: usize, out: &mut Vec<u8>) -> Done<()>
 /// Writes a double as MySQL does: the shortest digits, with an exponent below 1e-15 and from 1e15 on.
 ///
 /// Where two texts are as short and as near as each other, the reference decides.
-pub fn write_double(value: f64, out: &mut Vec<u8>) -> Done<()> {
+pub fn write_double(value: f64, out: &mut Vec<u8>) -> Fast<()> {
     if !value.is_finite() {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     let text = format!("{:e}", value.abs());
-    let (mantissa, exponent) = text.split_once('e').ok_or(Left)?;
+    let (mantissa, exponent) = text.split_once('e').ok_or(NeedsExact)?;
     let digits: Vec<u8> = mantissa.bytes().filter(|byte| *byte != b'.').collect();
     if digits.len() > SURE_DIGITS && is_between(value.abs(), digits.len()) {
-        return Err(Left);
+        return Err(NeedsExact);
     }
-    let power: i32 = exponent.parse().map_err(|_| Left)?;
+    let power: i32 = exponent.parse().map_err(|_| NeedsExact)?;
     if value.is_sign_negative() {
         out.push(b'-');
     }

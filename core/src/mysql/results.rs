@@ -6,7 +6,7 @@ use super::column::{Declared, Values};
 use super::stored::{self, Stored};
 use super::take;
 use crate::convert::Events;
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 
 /// Type, flags, length and digits of a column, as Python gives them.
 const COLUMN_BYTES: usize = 8;
@@ -32,14 +32,14 @@ pub fn packets(data: &[u8]) -> (usize, Vec<u8>, Vec<i32>) {
 }
 
 /// Decodes rows whose columns the server described.
-pub fn rows(rows: &impl Events, described: &[u8], columns: &[Declared]) -> Done<Vec<Values>> {
+pub fn rows(rows: &impl Events, described: &[u8], columns: &[Declared]) -> Fast<Vec<Values>> {
     if described.len() != columns.len() * COLUMN_BYTES {
-        return Err(Left);
+        return Err(NeedsExact);
     }
-    let stored: Vec<Stored> = described.chunks_exact(COLUMN_BYTES).map(stored::of_result).collect::<Done<_>>()?;
+    let stored: Vec<Stored> = described.chunks_exact(COLUMN_BYTES).map(stored::of_result).collect::<Fast<_>>()?;
     let mut found: Vec<Values> = columns.iter().map(|column| Values::of(column.kind)).collect();
     for number in 0..rows.count() {
-        let data = rows.value(number).ok_or(Left)?;
+        let data = rows.value(number).ok_or(NeedsExact)?;
         let mut at = 1;
         let nulls = take(data, &mut at, (columns.len() + 9) / 8)?;
         for (index, stored) in stored.iter().enumerate() {
@@ -50,7 +50,7 @@ pub fn rows(rows: &impl Events, described: &[u8], columns: &[Declared]) -> Done<
             }
         }
         if data[0] != 0 || at != data.len() {
-            return Err(Left);
+            return Err(NeedsExact);
         }
     }
     Ok(found)

@@ -4,7 +4,7 @@ use super::column::{Declared, Values};
 use super::stored::{layout, Stored};
 use super::{big, take};
 use crate::convert::Events;
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 
 const INSERT: i32 = 0;
 const UPDATE: i32 = 1;
@@ -32,11 +32,11 @@ impl Rows {
 }
 
 /// Decodes messages of a table (`rows.message` in Python).
-pub fn rows(messages: &impl Events, columns: &[Declared]) -> Done<Rows> {
+pub fn rows(messages: &impl Events, columns: &[Declared]) -> Fast<Rows> {
     let mut decoder = Decoder { columns, stored: vec![], found: Rows::new(columns) };
     let (mut known, mut old, mut new): (&[u8], _, _) = (&[], vec![], vec![]);
     for number in 0..messages.count() {
-        let data = messages.value(number).ok_or(Left)?;
+        let data = messages.value(number).ok_or(NeedsExact)?;
         let mut at = OID_BYTES;
         let kind = take(data, &mut at, 1)?[0];
         let size = big(take(data, &mut at, 2)?) as usize;
@@ -45,7 +45,7 @@ pub fn rows(messages: &impl Events, columns: &[Declared]) -> Done<Rows> {
             decoder.stored = layout(described, columns)?;
             known = described;
         }
-        let number = i32::try_from(number).map_err(|_| Left)?;
+        let number = i32::try_from(number).map_err(|_| NeedsExact)?;
         while at < data.len() {
             match kind {
                 b'I' => {
@@ -61,7 +61,7 @@ pub fn rows(messages: &impl Events, columns: &[Declared]) -> Done<Rows> {
                     decoder.take(data, &mut at, &mut new)?;
                     decoder.update(number, &old, &new)?;
                 }
-                _ => return Err(Left),
+                _ => return Err(NeedsExact),
             }
         }
     }
@@ -76,7 +76,7 @@ struct Decoder<'a> {
 
 impl Decoder<'_> {
     /// Takes the values of the next row as they are stored.
-    fn take<'b>(&self, data: &'b [u8], at: &mut usize, row: &mut Row<'b>) -> Done<()> {
+    fn take<'b>(&self, data: &'b [u8], at: &mut usize, row: &mut Row<'b>) -> Fast<()> {
         row.clear();
         let nulls = take(data, at, (self.stored.len() + 7) / 8)?;
         for (index, stored) in self.stored.iter().enumerate() {
@@ -86,17 +86,17 @@ impl Decoder<'_> {
         Ok(())
     }
 
-    fn push(&mut self, number: i32, kind: i32, row: &Row) -> Done<()> {
+    fn push(&mut self, number: i32, kind: i32, row: &Row) -> Fast<()> {
         self.add(number, kind, row, false)
     }
 
     /// Adds a row with its key alone.
-    fn push_key(&mut self, number: i32, kind: i32, row: &Row) -> Done<()> {
+    fn push_key(&mut self, number: i32, kind: i32, row: &Row) -> Fast<()> {
         self.add(number, kind, row, true)
     }
 
     #[inline(always)]
-    fn add(&mut self, number: i32, kind: i32, row: &Row, only_key: bool) -> Done<()> {
+    fn add(&mut self, number: i32, kind: i32, row: &Row, only_key: bool) -> Fast<()> {
         self.found.messages.push(number);
         self.found.kinds.push(kind);
         let each = row.iter().zip(&self.stored).zip(self.columns).zip(&mut self.found.columns);
@@ -110,7 +110,7 @@ impl Decoder<'_> {
     }
 
     /// Adds an update; a new key is a delete of the old one, too. Different bytes may be the same value.
-    fn update(&mut self, number: i32, old: &Row, new: &Row) -> Done<()> {
+    fn update(&mut self, number: i32, old: &Row, new: &Row) -> Fast<()> {
         let mut keys = self.columns.iter().zip(old.iter().zip(new)).filter(|(column, _)| column.is_key);
         if keys.all(|(_, (old, new))| old == new) {
             return self.push(number, UPDATE, new);

@@ -5,7 +5,7 @@
 use super::column::{decode, Charset, Declared, Kind, Values};
 use super::packed::{self, Decimal};
 use super::{json, length, little, take};
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 
 const UNSIGNED: u64 = 0x20;
 const STRING: u8 = 254;
@@ -56,14 +56,14 @@ pub struct Stored {
 }
 
 /// Reads the description of a table's columns: their number, their types, and what belongs to these.
-pub fn layout(data: &[u8], columns: &[Declared]) -> Done<Vec<Stored>> {
+pub fn layout(data: &[u8], columns: &[Declared]) -> Fast<Vec<Stored>> {
     let mut at = 0;
     let count = length(data, &mut at)?;
     let types = take(data, &mut at, count)?;
     let size = length(data, &mut at)?;
     let metas = take(data, &mut at, size)?;
     if count != columns.len() {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     at = 0;
     let each = types.iter().zip(columns);
@@ -78,7 +78,7 @@ fn meta_bytes(kind: u8) -> usize {
     }
 }
 
-fn stored(kind: u8, meta: &[u8], column: &Declared) -> Done<Stored> {
+fn stored(kind: u8, meta: &[u8], column: &Declared) -> Fast<Stored> {
     let whole = if column.is_unsigned { Meaning::Unsigned } else { Meaning::Signed };
     let (size, meaning) = match kind {
         1 => (Size::Fixed(1), whole),
@@ -110,23 +110,23 @@ fn stored(kind: u8, meta: &[u8], column: &Declared) -> Done<Stored> {
         10 => (Size::Fixed(3), Meaning::Date),
         13 => (Size::Fixed(1), Meaning::Year),
         17..=19 => moment(kind, meta[0].into())?,
-        _ => return Err(Left),
+        _ => return Err(NeedsExact),
     };
     let most = if matches!(meaning, Meaning::Decimal(_)) { MOST_DECIMAL_BYTES } else { 8 };
     match size {
         Size::Fixed(bytes) if (1..=most).contains(&bytes) => Ok(Stored { size, meaning }),
         Size::Length(1..=4) => Ok(Stored { size, meaning }),
-        _ => Err(Left),
+        _ => Err(NeedsExact),
     }
 }
 
 /// How a prepared statement has the values of a column: its type, flags, length and digits.
-pub fn of_result(described: &[u8]) -> Done<Stored> {
+pub fn of_result(described: &[u8]) -> Fast<Stored> {
     let (kind, flags) = (described[0], little(&described[1..3]));
     let (length, digits) = (little(&described[3..7]) as usize, usize::from(described[7]));
     let whole = if flags & UNSIGNED > 0 { Meaning::Unsigned } else { Meaning::Signed };
     if matches!(kind, 7 | 11 | 12) && digits > MOST_FRACTION_DIGITS {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     let (size, meaning) = match kind {
         1 => (Size::Fixed(1), whole),
@@ -142,7 +142,7 @@ pub fn of_result(described: &[u8]) -> Done<Stored> {
         11 => (Size::Length(1), Meaning::Duration(digits)),
         16 if length <= 64 => (Size::Counted, Meaning::Bits(length)),
         15 | 245..=255 => (Size::Counted, Meaning::Utf8),
-        _ => return Err(Left),
+        _ => return Err(NeedsExact),
     };
     Ok(Stored { size, meaning })
 }
@@ -159,9 +159,9 @@ fn text(column: &Declared, least: usize) -> Meaning {
     }
 }
 
-fn moment(kind: u8, digits: usize) -> Done<(Size, Meaning)> {
+fn moment(kind: u8, digits: usize) -> Fast<(Size, Meaning)> {
     if digits > MOST_FRACTION_DIGITS {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     let extra = (digits + 1) / 2;
     Ok(match kind {
@@ -174,7 +174,7 @@ fn moment(kind: u8, digits: usize) -> Done<(Size, Meaning)> {
 impl Stored {
     /// Takes the bytes of the next value.
     #[inline(always)]
-    pub fn take<'a>(&self, data: &'a [u8], at: &mut usize) -> Done<&'a [u8]> {
+    pub fn take<'a>(&self, data: &'a [u8], at: &mut usize) -> Fast<&'a [u8]> {
         match self.size {
             Size::Fixed(size) => take(data, at, size),
             Size::Length(bytes) => {
@@ -190,7 +190,7 @@ impl Stored {
 
     /// Adds a value to its column.
     #[inline(always)]
-    pub fn push(&self, bytes: &[u8], column: &Declared, values: &mut Values) -> Done<()> {
+    pub fn push(&self, bytes: &[u8], column: &Declared, values: &mut Values) -> Fast<()> {
         match (&self.meaning, column.kind) {
             (Meaning::Signed, kind) => {
                 let unused = 64 - 8 * bytes.len();
@@ -201,7 +201,7 @@ impl Stored {
                 values.push_whole(value)
             }
             (Meaning::Unsigned, Kind::Decimal) => values.write(|out| append(out, &little(bytes).to_string())),
-            (Meaning::Unsigned, _) => values.push_whole(i64::try_from(little(bytes)).map_err(|_| Left)?),
+            (Meaning::Unsigned, _) => values.push_whole(i64::try_from(little(bytes)).map_err(|_| NeedsExact)?),
             (Meaning::Year, _) => values.push_whole(if bytes[0] > 0 { i64::from(bytes[0]) + 1900 } else { 0 }),
             (Meaning::Float, _) => values.push_float(little(bytes) as u32),
             (Meaning::Double, _) => values.push_double(little(bytes)),
@@ -216,18 +216,18 @@ impl Stored {
                 Ok(())
             }),
             (meaning, Kind::Decimal | Kind::Text) => values.write(|out| write(meaning, bytes, column, out)),
-            _ => Err(Left),
+            _ => Err(NeedsExact),
         }
     }
 }
 
-fn write(meaning: &Meaning, bytes: &[u8], column: &Declared, out: &mut Vec<u8>) -> Done<()> {
+fn write(meaning: &Meaning, bytes: &[u8], column: &Declared, out: &mut Vec<u8>) -> Fast<()> {
     match meaning {
         Meaning::Text => decode(&column.charset, bytes, out),
         Meaning::Json => json::write(bytes, out),
         Meaning::Enum => match little(bytes).checked_sub(1) {
             None => Ok(()),
-            Some(number) => append(out, column.labels.get(number as usize).ok_or(Left)?),
+            Some(number) => append(out, column.labels.get(number as usize).ok_or(NeedsExact)?),
         },
         Meaning::Set => {
             let chosen = little(bytes);
@@ -237,7 +237,7 @@ fn write(meaning: &Meaning, bytes: &[u8], column: &Declared, out: &mut Vec<u8>) 
             append(out, &labels.join(","))
         }
         Meaning::Decimal(decimal) => decimal.write(bytes, out),
-        Meaning::Bits(_) if bytes.len() > 8 => Err(Left),
+        Meaning::Bits(_) if bytes.len() > 8 => Err(NeedsExact),
         Meaning::Bits(1) => append(out, if super::big(bytes) > 0 { "t" } else { "f" }),
         Meaning::Bits(bits) => append(out, &format!("{:0bits$b}", super::big(bytes))),
         Meaning::Date => {
@@ -253,11 +253,11 @@ fn write(meaning: &Meaning, bytes: &[u8], column: &Declared, out: &mut Vec<u8>) 
             append(out, end)
         }
         Meaning::Duration(digits) => packed::write_duration(bytes, *digits, out),
-        _ => Err(Left),
+        _ => Err(NeedsExact),
     }
 }
 
-fn append(out: &mut Vec<u8>, text: &str) -> Done<()> {
+fn append(out: &mut Vec<u8>, text: &str) -> Fast<()> {
     out.extend(text.bytes());
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What a step of a processor does to an event.
 
 use super::event::{quote, Event};
-use crate::parse::{Done, Left, Number, Parser};
+use crate::parse::{Fast, NeedsExact, Number, Parser};
 use crate::spec::Spec;
 use std::io::Write;
 use std::ops::Range;
@@ -106,7 +106,7 @@ impl Edit {
     }
 
     /// Changes an event, and gives whether it did.
-    pub fn apply(&self, event: &mut Event) -> Done<bool> {
+    pub fn apply(&self, event: &mut Event) -> Fast<bool> {
         match self {
             Edit::Put { to, overwrites, json } => {
                 if event.has(*to) && !overwrites {
@@ -146,7 +146,7 @@ impl Edit {
 
 impl Part {
     /// Appends the part to a text (`calve.processors.fields.text_of`).
-    fn append(&self, event: &Event, out: &mut Vec<u8>) -> Done<()> {
+    fn append(&self, event: &Event, out: &mut Vec<u8>) -> Fast<()> {
         let name = match self {
             Part::Text(text) => {
                 out.extend_from_slice(text);
@@ -156,7 +156,7 @@ impl Part {
         };
         let Some(value) = event.value(name) else { return Ok(()) };
         match event.json(value).first() {
-            Some(b'{' | b'[') => Err(Left),
+            Some(b'{' | b'[') => Err(NeedsExact),
             Some(b'n') => Ok(()),
             _ => event.append(value, out),
         }
@@ -179,12 +179,12 @@ impl Change {
     }
 
     /// Changes a string; anything else stays, but what is in it.
-    fn apply(&self, event: &mut Event, name: usize) -> Done<bool> {
+    fn apply(&self, event: &mut Event, name: usize) -> Fast<bool> {
         let Some(value) = event.value(name) else { return Ok(false) };
         match (event.json(value).first(), self) {
             (Some(b'"'), _) => {}
             (Some(b'['), Change::Truncate { .. }) | (Some(b'{'), Change::Truncate { is_recursive: true, .. }) => {
-                return Err(Left)
+                return Err(NeedsExact)
             }
             _ => return Ok(false),
         }
@@ -197,12 +197,12 @@ impl Change {
     }
 
     /// Changes a text; gives which part of it is the result, None if that is the text as it was.
-    fn changed(&self, text: &mut [u8]) -> Done<Option<Range<usize>>> {
+    fn changed(&self, text: &mut [u8]) -> Fast<Option<Range<usize>>> {
         let whole = 0..text.len();
         let kept = match self {
             Change::Lower | Change::Upper => {
                 if !text.is_ascii() {
-                    return Err(Left); // the tables of characters might be of different versions
+                    return Err(NeedsExact); // the tables of characters might be of different versions
                 }
                 let is_lower = matches!(self, Change::Lower);
                 let other = |byte: &u8| if is_lower { byte.is_ascii_uppercase() } else { byte.is_ascii_lowercase() };
@@ -221,7 +221,7 @@ impl Change {
                 text[..end].iter().position(|&byte| byte > b' ').unwrap_or(end)..end
             }
             Change::Truncate { start, length, .. } => {
-                let text = std::str::from_utf8(text).map_err(|_| Left)?;
+                let text = std::str::from_utf8(text).map_err(|_| NeedsExact)?;
                 let at = |text: &str, count| text.char_indices().nth(count).map_or(text.len(), |(at, _)| at);
                 let start = at(text, *start);
                 start..length.map_or(text.len(), |length| start + at(&text[start..], length))
@@ -233,11 +233,11 @@ impl Change {
 
 impl Kind {
     /// Converts a value as `calve.processors.convert.converted` does; null stays.
-    fn convert(self, event: &mut Event, name: usize) -> Done<bool> {
+    fn convert(self, event: &mut Event, name: usize) -> Fast<bool> {
         let Some(value) = event.value(name) else { return Ok(false) };
-        let first = *event.json(value).first().ok_or(Left)?;
+        let first = *event.json(value).first().ok_or(NeedsExact)?;
         if matches!(first, b'{' | b'[' | b'n') {
-            return if first == b'n' { Ok(false) } else { Err(Left) };
+            return if first == b'n' { Ok(false) } else { Err(NeedsExact) };
         }
         let (mut text, mut done) = (vec![], Ok(()));
         event.append(value, &mut text)?;
@@ -246,13 +246,13 @@ impl Kind {
         done.map(|()| true)
     }
 
-    fn write(self, text: &[u8], first: u8, out: &mut Vec<u8>) -> Done<()> {
+    fn write(self, text: &[u8], first: u8, out: &mut Vec<u8>) -> Fast<()> {
         let (is_text, is_boolean) = (first == b'"', first == b't' || first == b'f');
         match self {
             Kind::String => quote(text, out),
             Kind::Boolean => {
                 let is_true = match first {
-                    b'"' if !text.is_ascii() => return Err(Left),
+                    b'"' if !text.is_ascii() => return Err(NeedsExact),
                     b'"' => text.eq_ignore_ascii_case(b"true"),
                     _ if is_boolean => first == b't',
                     _ => few_digits(text)?.mantissa != 0,
@@ -266,22 +266,22 @@ impl Kind {
                     _ => truncated(text)?,
                 };
                 if value >> (bits - 1) != 0 && value >> (bits - 1) != -1 {
-                    return Err(Left);
+                    return Err(NeedsExact);
                 }
-                write!(out, "{value}").map_err(|_| Left)?;
+                write!(out, "{value}").map_err(|_| NeedsExact)?;
             }
             Kind::Double if is_boolean => out.extend_from_slice(if first == b't' { b"1.0" } else { b"0.0" }),
             Kind::Double => {
                 let number = few_digits(text)?;
                 if is_text && number.text.iter().any(|byte| byte | 32 == b'e') {
-                    return Err(Left);
+                    return Err(NeedsExact);
                 }
-                let text = std::str::from_utf8(text).map_err(|_| Left)?;
-                let value: f64 = text.parse().map_err(|_| Left)?;
+                let text = std::str::from_utf8(text).map_err(|_| NeedsExact)?;
+                let value: f64 = text.parse().map_err(|_| NeedsExact)?;
                 if value != 0.0 && !(1e-4..1e16).contains(&value.abs()) {
-                    return Err(Left); // Python writes it with an exponent
+                    return Err(NeedsExact); // Python writes it with an exponent
                 }
-                write!(out, "{value:?}").map_err(|_| Left)?;
+                write!(out, "{value:?}").map_err(|_| NeedsExact)?;
             }
         }
         Ok(())
@@ -289,26 +289,26 @@ impl Kind {
 }
 
 /// A text that is a JSON number with a mantissa of at most 18 digits.
-fn few_digits(text: &[u8]) -> Done<Number<'_>> {
+fn few_digits(text: &[u8]) -> Fast<Number<'_>> {
     let mut parser = Parser::new(text);
     let number = parser.number()?;
     let is_small = number.digits <= 18 && (-300..=300).contains(&number.exponent);
-    (is_small && parser.at == text.len()).then_some(number).ok_or(Left)
+    (is_small && parser.at == text.len()).then_some(number).ok_or(NeedsExact)
 }
 
 /// A number without its fraction.
-fn truncated(text: &[u8]) -> Done<i64> {
+fn truncated(text: &[u8]) -> Fast<i64> {
     let number = few_digits(text)?;
-    let power = u32::try_from(-number.exponent).ok().filter(|&power| power <= 18).ok_or(Left)?;
+    let power = u32::try_from(-number.exponent).ok().filter(|&power| power <= 18).ok_or(NeedsExact)?;
     let value = (number.mantissa / 10u64.pow(power)) as i64;
     Ok(if number.negative { -value } else { value })
 }
 
 /// A text that is `[+-]?[0-9]+`.
-fn digits(text: &[u8]) -> Done<i64> {
+fn digits(text: &[u8]) -> Fast<i64> {
     let digits = text.strip_prefix(b"-").or_else(|| text.strip_prefix(b"+")).unwrap_or(text);
     if digits.is_empty() || digits.len() > 18 || !digits.iter().all(u8::is_ascii_digit) {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     let value = digits.iter().fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
     Ok(if text[0] == b'-' { -value } else { value })

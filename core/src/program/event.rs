@@ -1,6 +1,6 @@
 //! An event as its top-level fields, while it is processed.
 
-use crate::parse::{Done, Left, Parser};
+use crate::parse::{Fast, NeedsExact, Parser};
 use crate::text::{quote_byte, Keys, Text};
 use std::ops::Range;
 
@@ -54,7 +54,7 @@ impl<'a> Event<'a> {
     }
 
     /// Reads an object in which no object repeats a key, and whose own keys have no escapes.
-    pub fn read(&mut self, text: &'a [u8]) -> Done<()> {
+    pub fn read(&mut self, text: &'a [u8]) -> Fast<()> {
         self.text = text;
         self.made.clear();
         self.members.clear();
@@ -88,7 +88,7 @@ impl<'a> Event<'a> {
 
     /// Reads a key that is not the one expected; this event has another layout from there on.
     #[inline(never)]
-    fn other_key(&mut self, parser: &mut Parser<'a>, keys: &mut Option<Keys<'a>>) -> Done<(usize, usize)> {
+    fn other_key(&mut self, parser: &mut Parser<'a>, keys: &mut Option<Keys<'a>>) -> Fast<(usize, usize)> {
         let (start, number, text) = (parser.at, self.members.len(), self.text);
         if keys.is_none() {
             self.layout.truncate(number);
@@ -99,7 +99,7 @@ impl<'a> Event<'a> {
         }
         let key = parser.key()?;
         if key.escaped || !keys.get_or_insert_with(Keys::default).add(key)? {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         let name = self.names.iter().position(|name| name == key.raw).unwrap_or(NOWHERE);
         if self.layout.len() == number && number < MOST_KEYS {
@@ -109,7 +109,7 @@ impl<'a> Event<'a> {
     }
 
     /// Writes the event as it is now.
-    pub fn write(&self, out: &mut Vec<u8>) -> Done<()> {
+    pub fn write(&self, out: &mut Vec<u8>) -> Fast<()> {
         let start = out.len();
         out.push(b'{');
         for member in &self.members {
@@ -191,7 +191,7 @@ impl<'a> Event<'a> {
     }
 
     /// Appends a string without its quotes and escapes, any other value as it is.
-    pub fn append(&self, value: &Place, out: &mut Vec<u8>) -> Done<()> {
+    pub fn append(&self, value: &Place, out: &mut Vec<u8>) -> Fast<()> {
         match self.json(value) {
             [b'"', raw @ .., b'"'] => Text { raw, escaped: raw.contains(&b'\\') }.write(out),
             json => {

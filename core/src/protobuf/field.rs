@@ -1,7 +1,7 @@
 //! One field and its column. What is read goes into the open row; the row before it is never touched.
 
 use crate::column::{Column, Store};
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 use crate::protobuf::leaf::{self, Leaf};
 use crate::protobuf::map::Map;
 use crate::protobuf::message::Message;
@@ -97,29 +97,29 @@ pub struct Field {
 impl Field {
     /// Reads a value; false: it has a number that its enum does not know.
     #[inline(always)]
-    pub fn read(&mut self, column: &mut Column, row: usize, wire: u8, reader: &mut Reader) -> Done<bool> {
+    pub fn read(&mut self, column: &mut Column, row: usize, wire: u8, reader: &mut Reader) -> Fast<bool> {
         match &self.kind {
             Kind::Number(bits) if wire == bits.wire() => put_number(column, row, bits.value(reader.bits(wire)?)),
             Kind::String if wire == LENGTH => {
                 let text = reader.length()?.rest();
-                str::from_utf8(text).map_err(|_| Left)?;
+                str::from_utf8(text).map_err(|_| NeedsExact)?;
                 put_text(column, row, text);
             }
             Kind::Bytes if wire == LENGTH => put_text(column, row, reader.length()?.rest()),
             Kind::Enum(names) if wire == VARINT => return Ok(put_name(names, column, row, reader.varint()?)),
             Kind::List(_) => self.read_elements(column, wire, reader)?,
-            Kind::Number(_) | Kind::String | Kind::Bytes | Kind::Enum(_) => return Err(Left),
+            Kind::Number(_) | Kind::String | Kind::Bytes | Kind::Enum(_) => return Err(NeedsExact),
             _ if wire == LENGTH => self.read_message(column, row, reader.length()?)?,
-            _ => return Err(Left),
+            _ => return Err(NeedsExact),
         }
         Ok(true)
     }
 
-    fn read_message(&mut self, column: &mut Column, row: usize, mut reader: Reader) -> Done<()> {
+    fn read_message(&mut self, column: &mut Column, row: usize, mut reader: Reader) -> Fast<()> {
         let is_open = column.valid.len() > row;
         match &mut self.kind {
             Kind::Message(message) => {
-                let Store::Struct(level) = &mut column.store else { return Err(Left) };
+                let Store::Struct(level) = &mut column.store else { return Err(NeedsExact) };
                 if !is_open {
                     column.valid.push(1);
                 }
@@ -150,14 +150,14 @@ impl Field {
                     self.pieces.iter().flat_map(|piece| reader.within(piece).rest()).copied().collect();
                 put_leaf(leaf, column, row, &joined)
             }
-            _ => Err(Left),
+            _ => Err(NeedsExact),
         }
     }
 
     /// Reads an element, or several that are packed.
-    fn read_elements(&mut self, column: &mut Column, wire: u8, reader: &mut Reader) -> Done<()> {
+    fn read_elements(&mut self, column: &mut Column, wire: u8, reader: &mut Reader) -> Fast<()> {
         let (Kind::List(element), Store::List(_, elements)) = (&mut self.kind, &mut column.store) else {
-            return Err(Left);
+            return Err(NeedsExact);
         };
         let packed = match &element.kind {
             Kind::Number(bits) => Some(bits.wire()),
@@ -181,7 +181,7 @@ impl Field {
 
     /// Ends the open row of the column.
     #[inline(always)]
-    pub fn close(&mut self, column: &mut Column, row: usize, whole: &Reader) -> Done<()> {
+    pub fn close(&mut self, column: &mut Column, row: usize, whole: &Reader) -> Fast<()> {
         let is_open = column.valid.len() > row;
         match (&mut self.kind, &mut column.store) {
             (Kind::List(_), Store::List(ends, elements)) => {
@@ -196,12 +196,12 @@ impl Field {
         }
     }
 
-    fn put_missing(&mut self, column: &mut Column, row: usize, whole: &Reader) -> Done<()> {
+    fn put_missing(&mut self, column: &mut Column, row: usize, whole: &Reader) -> Fast<()> {
         match &self.missing {
             Missing::Null => column.push_null(),
             Missing::Number(value) => put_number(column, row, *value),
             Missing::Text(text) => put_text(column, row, text),
-            Missing::Required => return Err(Left),
+            Missing::Required => return Err(NeedsExact),
             Missing::Empty => {
                 self.read_message(column, row, whole.within(&(0..0)))?;
                 if let (Kind::Message(message), Store::Struct(level)) = (&mut self.kind, &mut column.store) {
@@ -265,14 +265,14 @@ fn put_name(names: &Enum, column: &mut Column, row: usize, raw: u64) -> bool {
     true
 }
 
-fn put_leaf(leaf: &Leaf, column: &mut Column, row: usize, payload: &[u8]) -> Done<()> {
+fn put_leaf(leaf: &Leaf, column: &mut Column, row: usize, payload: &[u8]) -> Fast<()> {
     match (leaf, &mut column.store) {
         (Leaf::Timestamp, Store::Longs(values)) => put(values, row, leaf::micros(payload)?),
         (leaf, Store::Bytes(ends, values)) => {
             leaf::write(leaf, payload, open_text(ends, values, row))?;
             ends.push(values.len() as i64);
         }
-        _ => return Err(Left),
+        _ => return Err(NeedsExact),
     }
     put(&mut column.valid, row, 1);
     Ok(())

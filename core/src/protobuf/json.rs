@@ -1,6 +1,6 @@
 //! `google.protobuf.Struct`, `Value` and `ListValue` as JSON text.
 
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 use crate::protobuf::wire::{Reader, FIXED64, LENGTH, VARINT};
 use crate::text::quote_byte;
 use std::collections::HashMap;
@@ -19,13 +19,13 @@ pub enum Kind {
 }
 
 /// Appends the JSON text of a message.
-pub fn write(kind: Kind, payload: &[u8], out: &mut Vec<u8>) -> Done<()> {
+pub fn write(kind: Kind, payload: &[u8], out: &mut Vec<u8>) -> Fast<()> {
     write_below(kind, payload, out, 0)
 }
 
-fn write_below(kind: Kind, payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Done<()> {
+fn write_below(kind: Kind, payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Fast<()> {
     if depth > DEEPEST {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     match kind {
         Kind::Struct => write_struct(payload, out, depth),
@@ -34,7 +34,7 @@ fn write_below(kind: Kind, payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Don
     }
 }
 
-fn write_list(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Done<()> {
+fn write_list(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Fast<()> {
     let (mut reader, mut mark) = (Reader::new(payload), b'[');
     while reader.has_more() {
         match reader.tag()? {
@@ -43,7 +43,7 @@ fn write_list(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Done<()> {
                 mark = b',';
                 write_below(Kind::Value, reader.length()?.rest(), out, depth + 1)?;
             }
-            (1, _) => return Err(Left),
+            (1, _) => return Err(NeedsExact),
             (number, wire) => reader.skip(number, wire)?,
         }
     }
@@ -52,7 +52,7 @@ fn write_list(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Done<()> {
 }
 
 /// Of a repeated name the last value counts, where the first one was.
-fn write_struct(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Done<()> {
+fn write_struct(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Fast<()> {
     let (mut reader, mut fields, mut indexes) = (Reader::new(payload), vec![], HashMap::new());
     while reader.has_more() {
         match reader.tag()? {
@@ -67,7 +67,7 @@ fn write_struct(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Done<()> {
                     fields[index].1 = text;
                 }
             }
-            (1, _) => return Err(Left),
+            (1, _) => return Err(NeedsExact),
             (number, wire) => reader.skip(number, wire)?,
         }
     }
@@ -84,13 +84,13 @@ fn write_struct(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Done<()> {
     Ok(())
 }
 
-fn entry(mut reader: Reader<'_>) -> Done<(&str, Vec<u8>)> {
+fn entry(mut reader: Reader<'_>) -> Fast<(&str, Vec<u8>)> {
     let (mut name, mut value) = ("", vec![]);
     while reader.has_more() {
         match reader.tag()? {
-            (1, LENGTH) => name = str::from_utf8(reader.length()?.rest()).map_err(|_| Left)?,
+            (1, LENGTH) => name = str::from_utf8(reader.length()?.rest()).map_err(|_| NeedsExact)?,
             (2, LENGTH) => value.extend(reader.length()?.rest()),
-            (1 | 2, _) => return Err(Left),
+            (1 | 2, _) => return Err(NeedsExact),
             (number, wire) => reader.skip(number, wire)?,
         }
     }
@@ -98,7 +98,7 @@ fn entry(mut reader: Reader<'_>) -> Done<(&str, Vec<u8>)> {
 }
 
 /// The last field counts; a struct or a list that follows itself is joined.
-fn write_value(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Done<()> {
+fn write_value(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Fast<()> {
     let (mut reader, start) = (Reader::new(payload), out.len());
     let (mut nested, mut joined) = (None, vec![]);
     out.extend(b"null");
@@ -108,7 +108,7 @@ fn write_value(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Done<()> {
             (5, LENGTH) => Some(Kind::Struct),
             (6, LENGTH) => Some(Kind::List),
             (1 | 4, VARINT) | (2, FIXED64) | (3, LENGTH) => None,
-            (1..=6, _) => return Err(Left),
+            (1..=6, _) => return Err(NeedsExact),
             _ => {
                 reader.skip(number, wire)?;
                 continue;
@@ -132,10 +132,10 @@ fn write_value(payload: &[u8], out: &mut Vec<u8>, depth: u32) -> Done<()> {
     Ok(())
 }
 
-fn write_plain(number: u32, reader: &mut Reader, out: &mut Vec<u8>) -> Done<()> {
+fn write_plain(number: u32, reader: &mut Reader, out: &mut Vec<u8>) -> Fast<()> {
     match number {
         2 => write_number(f64::from_bits(reader.bits(FIXED64)?), out)?,
-        3 => quote(str::from_utf8(reader.length()?.rest()).map_err(|_| Left)?, out),
+        3 => quote(str::from_utf8(reader.length()?.rest()).map_err(|_| NeedsExact)?, out),
         4 => out.extend(if reader.varint()? == 0 { &b"false"[..] } else { b"true" }),
         _ => {
             reader.varint()?;
@@ -145,9 +145,9 @@ fn write_plain(number: u32, reader: &mut Reader, out: &mut Vec<u8>) -> Done<()> 
     Ok(())
 }
 
-fn write_number(value: f64, out: &mut Vec<u8>) -> Done<()> {
+fn write_number(value: f64, out: &mut Vec<u8>) -> Fast<()> {
     if !value.is_finite() {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     let is_whole = value.fract() == 0.0 && value.abs() < WHOLE && (value != 0.0 || value.is_sign_positive());
     let text = if is_whole { (value as i64).to_string() } else { format!("{value:?}") };

@@ -1,7 +1,7 @@
 //! Messages that become one value: timestamps, durations, JSON (`calve.serde.protobuf.leaves` is the reference).
 
 use crate::iso8601::{write_date, write_fraction, write_time};
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 use crate::protobuf::json;
 use crate::protobuf::wire::{Reader, VARINT};
 
@@ -23,16 +23,16 @@ pub enum Leaf {
 }
 
 /// The microseconds of a timestamp.
-pub fn micros(payload: &[u8]) -> Done<i64> {
+pub fn micros(payload: &[u8]) -> Fast<i64> {
     let (seconds, nanos) = timestamp(payload)?;
     if nanos % 1000 != 0 {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     Ok(seconds * 1_000_000 + nanos / 1000)
 }
 
 /// Appends the text of a message.
-pub fn write(leaf: &Leaf, payload: &[u8], out: &mut Vec<u8>) -> Done<()> {
+pub fn write(leaf: &Leaf, payload: &[u8], out: &mut Vec<u8>) -> Fast<()> {
     match leaf {
         Leaf::Json(kind) => return json::write(*kind, payload, out),
         Leaf::Empty => {
@@ -47,7 +47,7 @@ pub fn write(leaf: &Leaf, payload: &[u8], out: &mut Vec<u8>) -> Done<()> {
             let (seconds, nanos) = parts(payload)?;
             let is_mixed = (seconds < 0 && nanos > 0) || (seconds > 0 && nanos < 0);
             if !(-MOST_SECONDS..=MOST_SECONDS).contains(&seconds) || nanos.abs() >= NANOS || is_mixed {
-                return Err(Left);
+                return Err(NeedsExact);
             }
             out.extend(if seconds < 0 || nanos < 0 { &b"PT-"[..] } else { b"PT" });
             out.extend(seconds.abs().to_string().bytes());
@@ -65,22 +65,22 @@ pub fn write(leaf: &Leaf, payload: &[u8], out: &mut Vec<u8>) -> Done<()> {
     Ok(())
 }
 
-fn timestamp(payload: &[u8]) -> Done<(i64, i64)> {
+fn timestamp(payload: &[u8]) -> Fast<(i64, i64)> {
     let (seconds, nanos) = parts(payload)?;
     if !(FIRST_SECOND..=LAST_SECOND).contains(&seconds) || !(0..NANOS).contains(&nanos) {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     Ok((seconds, nanos))
 }
 
 /// Seconds and nanoseconds, the fields 1 and 2 of both messages.
-fn parts(payload: &[u8]) -> Done<(i64, i64)> {
+fn parts(payload: &[u8]) -> Fast<(i64, i64)> {
     let (mut seconds, mut nanos, mut reader) = (0, 0, Reader::new(payload));
     while reader.has_more() {
         match reader.tag()? {
             (1, VARINT) => seconds = reader.varint()? as i64,
             (2, VARINT) => nanos = i64::from(reader.varint()? as i32),
-            (1 | 2, _) => return Err(Left),
+            (1 | 2, _) => return Err(NeedsExact),
             (number, wire) => reader.skip(number, wire)?,
         }
     }

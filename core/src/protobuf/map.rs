@@ -1,7 +1,7 @@
 //! Maps: on the wire a list of messages with a key and a value, of which the last of each key counts.
 
 use crate::column::{Column, Store};
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 use crate::protobuf::field::Field;
 use crate::protobuf::wire::Reader;
 use std::collections::HashMap;
@@ -23,8 +23,8 @@ enum Key<'a> {
 
 impl Map {
     /// Reads an entry, and notes where it is; one whose value is a number that its enum does not know is no entry.
-    pub fn read(&mut self, column: &mut Column, pieces: &mut Vec<Range<usize>>, reader: Reader) -> Done<()> {
-        let Store::Map(ends, pair) = &mut column.store else { return Err(Left) };
+    pub fn read(&mut self, column: &mut Column, pieces: &mut Vec<Range<usize>>, reader: Reader) -> Fast<()> {
+        let Store::Map(ends, pair) = &mut column.store else { return Err(NeedsExact) };
         if ends.last().map(|&end| end as usize) == Some(pair.0.valid.len()) {
             pieces.clear();
         }
@@ -34,7 +34,7 @@ impl Map {
         Ok(())
     }
 
-    fn read_entry(&mut self, (keys, values): &mut (Column, Column), mut reader: Reader) -> Done<bool> {
+    fn read_entry(&mut self, (keys, values): &mut (Column, Column), mut reader: Reader) -> Fast<bool> {
         let row = keys.valid.len();
         while reader.has_more() {
             let (number, wire) = reader.tag()?;
@@ -58,8 +58,8 @@ impl Map {
     }
 
     /// Ends the open row; where a key is repeated, its entries are read again, each key once.
-    pub fn close(&mut self, column: &mut Column, pieces: &[Range<usize>], whole: &Reader) -> Done<()> {
-        let Store::Map(ends, pair) = &mut column.store else { return Err(Left) };
+    pub fn close(&mut self, column: &mut Column, pieces: &[Range<usize>], whole: &Reader) -> Fast<()> {
+        let Store::Map(ends, pair) = &mut column.store else { return Err(NeedsExact) };
         let start = ends.last().map_or(0, |&end| end as usize);
         if let Some(kept) = last_of_each(&pair.0, start) {
             pair.0.truncate(start);
@@ -68,7 +68,7 @@ impl Map {
                 self.read_entry(pair, whole.within(&pieces[at]))?;
             }
         }
-        ends.push(i32::try_from(pair.0.valid.len()).map_err(|_| Left)?);
+        ends.push(i32::try_from(pair.0.valid.len()).map_err(|_| NeedsExact)?);
         column.valid.push(1);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! The fields of a message and the columns for them; a row is open until the message that it is in ends.
 
 use crate::column::Column;
-use crate::parse::Done;
+use crate::parse::Fast;
 use crate::protobuf::field::Field;
 use crate::protobuf::wire::Reader;
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ impl Message {
 
     /// Reads fields into the open row, which may have values: the last scalar counts, messages are joined.
     #[inline(always)]
-    pub fn read(&mut self, columns: &mut [Column], row: usize, mut reader: Reader) -> Done<()> {
+    pub fn read(&mut self, columns: &mut [Column], row: usize, mut reader: Reader) -> Fast<()> {
         while reader.has_more() {
             let (number, wire) = reader.tag()?;
             let Some(at) = self.find(number) else {
@@ -70,7 +70,7 @@ impl Message {
     }
 
     /// Ends a row: fields that are missing have what their type says.
-    pub fn close(&mut self, columns: &mut [Column], row: usize, whole: &Reader) -> Done<()> {
+    pub fn close(&mut self, columns: &mut [Column], row: usize, whole: &Reader) -> Fast<()> {
         for (field, column) in self.fields.iter_mut().zip(columns) {
             field.close(column, row, whole)?;
         }

@@ -1,7 +1,7 @@
 //! Reads what Python says of a message (`calve.serde.protobuf.core_spec`): its fields, depth first.
 
 use crate::column::{self, Column, Store};
-use crate::level::{Level, Names};
+use crate::object_columns::{Names, ObjectColumns};
 use crate::protobuf::field::{Bits, Enum, Field, Kind, Missing};
 use crate::protobuf::json;
 use crate::protobuf::leaf::Leaf;
@@ -72,7 +72,7 @@ fn kind(spec: &mut Spec) -> Option<(Kind, Store)> {
         "struct" => {
             let (message, columns) = message(spec)?;
             let named = columns.into_iter().map(|column| (String::new(), column)).collect();
-            (Kind::Message(message), Store::Struct(Box::new(Level::new(named, Names::default()))))
+            (Kind::Message(message), Store::Struct(Box::new(ObjectColumns::new(named, Names::default()))))
         }
         "list" => {
             let (element, column) = field(spec)?;

@@ -1,6 +1,6 @@
 //! Protobuf's wire format: numbers, fields, and how those that nobody knows are skipped.
 
-use crate::parse::{Done, Left};
+use crate::parse::{Fast, NeedsExact};
 use std::ops::Range;
 
 pub const VARINT: u8 = 0;
@@ -41,9 +41,9 @@ impl<'a> Reader<'a> {
     }
 
     #[inline(always)]
-    fn byte(&mut self) -> Done<u8> {
+    fn byte(&mut self) -> Fast<u8> {
         if self.at >= self.end {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         let byte = self.bytes[self.at];
         self.at += 1;
@@ -51,7 +51,7 @@ impl<'a> Reader<'a> {
     }
 
     #[inline(always)]
-    pub fn varint(&mut self) -> Done<u64> {
+    pub fn varint(&mut self) -> Fast<u64> {
         let first = self.byte()?;
         if first < 0x80 {
             return Ok(first.into());
@@ -59,45 +59,45 @@ impl<'a> Reader<'a> {
         self.longer(u64::from(first & 0x7f))
     }
 
-    fn longer(&mut self, mut found: u64) -> Done<u64> {
+    fn longer(&mut self, mut found: u64) -> Fast<u64> {
         for shift in (7..64).step_by(7) {
             let byte = self.byte()?;
             if shift == 63 && byte > 1 {
-                return Err(Left);
+                return Err(NeedsExact);
             }
             found |= u64::from(byte & 0x7f) << shift;
             if byte < 0x80 {
                 return Ok(found);
             }
         }
-        Err(Left)
+        Err(NeedsExact)
     }
 
     /// A tag or a length: 32 bits in at most five bytes.
     #[inline(always)]
-    fn short(&mut self) -> Done<u32> {
+    fn short(&mut self) -> Fast<u32> {
         let start = self.at;
-        let found = u32::try_from(self.varint()?).map_err(|_| Left)?;
+        let found = u32::try_from(self.varint()?).map_err(|_| NeedsExact)?;
         if self.at - start > 5 {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         Ok(found)
     }
 
     /// The number of the next field and its wire type.
     #[inline(always)]
-    pub fn tag(&mut self) -> Done<(u32, u8)> {
+    pub fn tag(&mut self) -> Fast<(u32, u8)> {
         let tag = self.short()?;
         match tag >> 3 {
-            0 => Err(Left),
+            0 => Err(NeedsExact),
             number => Ok((number, (tag & 7) as u8)),
         }
     }
 
     #[inline(always)]
-    fn take(&mut self, size: usize) -> Done<&'a [u8]> {
+    fn take(&mut self, size: usize) -> Fast<&'a [u8]> {
         if size > self.end - self.at {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         let found = &self.bytes[self.at..self.at + size];
         self.at += size;
@@ -106,7 +106,7 @@ impl<'a> Reader<'a> {
 
     /// What a field of a message, a text or packed numbers holds.
     #[inline(always)]
-    pub fn length(&mut self) -> Done<Reader<'a>> {
+    pub fn length(&mut self) -> Fast<Reader<'a>> {
         let size = self.short()? as usize;
         let start = self.at;
         self.take(size)?;
@@ -115,17 +115,17 @@ impl<'a> Reader<'a> {
 
     /// The bits of a number of a wire type.
     #[inline(always)]
-    pub fn bits(&mut self, wire: u8) -> Done<u64> {
+    pub fn bits(&mut self, wire: u8) -> Fast<u64> {
         match wire {
             VARINT => self.varint(),
-            FIXED32 => Ok(u32::from_le_bytes(self.take(4)?.try_into().map_err(|_| Left)?).into()),
-            FIXED64 => Ok(u64::from_le_bytes(self.take(8)?.try_into().map_err(|_| Left)?)),
-            _ => Err(Left),
+            FIXED32 => Ok(u32::from_le_bytes(self.take(4)?.try_into().map_err(|_| NeedsExact)?).into()),
+            FIXED64 => Ok(u64::from_le_bytes(self.take(8)?.try_into().map_err(|_| NeedsExact)?)),
+            _ => Err(NeedsExact),
         }
     }
 
     /// Goes behind a field.
-    pub fn skip(&mut self, number: u32, wire: u8) -> Done<()> {
+    pub fn skip(&mut self, number: u32, wire: u8) -> Fast<()> {
         if wire != START_GROUP {
             return self.skip_value(wire);
         }
@@ -140,7 +140,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn skip_value(&mut self, wire: u8) -> Done<()> {
+    fn skip_value(&mut self, wire: u8) -> Fast<()> {
         match wire {
             LENGTH => self.length().map(drop),
             wire => self.bits(wire).map(drop),

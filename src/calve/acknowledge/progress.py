@@ -19,10 +19,10 @@ from calve.record.staged import StagedBatch
 from calve.record.target import BranchRef
 from calve.record.written import Rejects
 
-__all__ = ["Progress", "counts"]
+__all__ = ["StagedBatches", "counts"]
 
 
-class Progress:
+class StagedBatches:
     """The staged batches of one pipeline, oldest first. Its owner guards it with a lock.
 
     Args:
@@ -78,8 +78,8 @@ class Progress:
         all tables have all rows: from these a lost state can be rebuilt.
         """
         after = self._committed.get(target, 0)
-        batches = (found for batch, found in self._rejected.items() if after < batch <= through)
-        rejected = sum(found.get(target.table, 0) for found in batches)
+        batches = (rejects for batch, rejects in self._rejected.items() if after < batch <= through)
+        rejected = sum(rejects.get(target.table, 0) for rejects in batches)
         return {
             "calve.offsets": msgspec.json.encode(self._records[through].position).decode(),
             "calve.complete-batch": str(min(self._records) - 1),
@@ -117,7 +117,7 @@ class Progress:
 
 def counts(record: StagedBatch) -> BatchCounts:
     """Return the counts of a staged batch."""
-    found = BatchCounts(
+    counts_of_batch = BatchCounts(
         record.batch,
         record.events,
         record.bytes,
@@ -128,13 +128,13 @@ def counts(record: StagedBatch) -> BatchCounts:
     )
     for file in record.rejects:
         for table, codes in file.counts.items():
-            tally.add(found.rejects.setdefault(table, {}), codes)
+            tally.add(counts_of_batch.rejects.setdefault(table, {}), codes)
         for table, examples in file.examples.items():
-            found.examples[table] = examples | found.examples.get(table, {})
+            counts_of_batch.examples[table] = examples | counts_of_batch.examples.get(table, {})
     for nulled in record.nulled:
-        tally.add(found.nulled.setdefault(nulled.table, {}), nulled.counts)
+        tally.add(counts_of_batch.nulled.setdefault(nulled.table, {}), nulled.counts)
         if nulled.reasons:
-            found.reasons[nulled.table] = nulled.reasons | found.reasons.get(nulled.table, {})
+            counts_of_batch.reasons[nulled.table] = nulled.reasons | counts_of_batch.reasons.get(nulled.table, {})
     for ignored in record.ignored:
-        tally.add_bounded(found.ignored.setdefault(ignored.table, {}), ignored.counts)
-    return found
+        tally.add_bounded(counts_of_batch.ignored.setdefault(ignored.table, {}), ignored.counts)
+    return counts_of_batch

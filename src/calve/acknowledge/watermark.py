@@ -33,22 +33,22 @@ def event_times(record: StagedBatch) -> dict[BranchRef, EventTime]:
     latest: dict[BranchRef, dict[str, int]] = {}
     for entry in record.tables:
         for origin, time in entry.event_times.items():
-            known = latest.setdefault(entry.ref, {})
-            known[origin] = max(time, known.get(origin, time))
+            times_of_table = latest.setdefault(entry.ref, {})
+            times_of_table[origin] = max(time, times_of_table.get(origin, time))
     staged = int(record.staged_at * 1_000_000)
     waiting = set(record.waiting)
     return {
-        target: (max(each.values()), min(staged, *each.values()) if waiting <= each.keys() else None)
-        for target, each in latest.items()
+        target: (max(times.values()), min(staged, *times.values()) if waiting <= times.keys() else None)
+        for target, times in latest.items()
     }
 
 
-def newest(found: Iterable[EventTime | None]) -> EventTime | None:
+def newest(entries: Iterable[EventTime | None]) -> EventTime | None:
     """Join the event times of one table from several batches, in any order."""
-    known = [each for each in found if each is not None]
-    if not known:
+    times = [entry for entry in entries if entry is not None]
+    if not times:
         return None
-    return max(latest for latest, _ in known), max((each for _, each in known if each is not None), default=None)
+    return max(latest for latest, _ in times), max((entry for _, entry in times if entry is not None), default=None)
 
 
 def summary(time: EventTime | None) -> dict[str, str]:
@@ -56,7 +56,7 @@ def summary(time: EventTime | None) -> dict[str, str]:
     if time is None:
         return {}
     names = ("calve.max-event-time", "calve.valid-through")
-    return {name: _text(each) for name, each in zip(names, time, strict=True) if each is not None}
+    return {name: _text(value) for name, value in zip(names, time, strict=True) if value is not None}
 
 
 def complete_through(time: EventTime | None) -> datetime | None:

@@ -17,10 +17,10 @@ from calve.engine.java.errors import called
 from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
 
-__all__ = ["Attempt", "Look", "Swapped", "table_of"]
+__all__ = ["Attempt", "InspectedTable", "Swapped", "table_of"]
 
 
-class Look(NamedTuple):
+class InspectedTable(NamedTuple):
     """The state of a table when an attempt begins.
 
     Attributes:
@@ -81,7 +81,7 @@ class Attempt:
         """The Java `Table`."""
         return self._java.table()
 
-    def look(self, branch: str, key: str = "") -> Look:
+    def inspect(self, branch: str, key: str = "") -> InspectedTable:
         """Inspect the table; the attempt is based on its current state.
 
         Args:
@@ -91,10 +91,10 @@ class Attempt:
         Raises:
             UnsupportedError: Its metadata would be written, or deleted, at a place that a table may not choose.
         """
-        found = json.loads(called(self._java, "look", branch, key))
-        self._trust.check(self._identifier, found.pop("location"), found.pop("properties"))
-        self._trust.check_old_metadata(self._identifier, found.pop("old_metadata"))
-        return Look(**{**found, "specs": dict(found["specs"])})
+        described = json.loads(called(self._java, "look", branch, key))
+        self._trust.check(self._identifier, described.pop("location"), described.pop("properties"))
+        self._trust.check_old_metadata(self._identifier, described.pop("old_metadata"))
+        return InspectedTable(**{**described, "specs": dict(described["specs"])})
 
     def load(self) -> Table:
         """Return the inspected table.
@@ -168,29 +168,33 @@ class Attempt:
             branch: The branch that got a snapshot.
             mark: A property that the table gets in the same commit: key and value.
         """
-        found = json.loads(called(self._java, "swap", branch, *(mark or (None, None))))
-        table = table_of(self._identifier, found["table"], self._trust)
-        return Swapped(found["snapshot"], found["summary"], table, found["snapshots"], found["replaced"])
+        described = json.loads(called(self._java, "swap", branch, *(mark or (None, None))))
+        table = table_of(self._identifier, described["table"], self._trust)
+        return Swapped(
+            described["snapshot"], described["summary"], table, described["snapshots"], described["replaced"]
+        )
 
 
-def table_of(identifier: str, found: Mapping[str, Any], trust: Trust) -> Table:
+def table_of(identifier: str, described: Mapping[str, Any], trust: Trust) -> Table:
     """Return a table from what `Attempt.java` describes.
 
     Raises:
         UnsupportedError: Its files would be at a place that a table may not choose.
     """
-    trust.check(identifier, found["location"], found["properties"])
+    trust.check(identifier, described["location"], described["properties"])
     return Table(
         identifier=identifier,
-        uuid=found["uuid"],
-        location=found["location"].rstrip("/"),
-        schema_json=found["schema"],
-        spec_json=found["spec"],
-        format_version=found["version"],
-        properties=found["properties"],
-        io_properties=trust.storage(found["io"]),
-        sort_order_json=found["order"],
-        has_other_specs=len(found["specs"]) > 1,
-        unpartitioned_spec_id=next((number for number, is_unpartitioned in found["specs"] if is_unpartitioned), None),
-        metadata_location=found["file"] or "",
+        uuid=described["uuid"],
+        location=described["location"].rstrip("/"),
+        schema_json=described["schema"],
+        spec_json=described["spec"],
+        format_version=described["version"],
+        properties=described["properties"],
+        io_properties=trust.storage(described["io"]),
+        sort_order_json=described["order"],
+        has_other_specs=len(described["specs"]) > 1,
+        unpartitioned_spec_id=next(
+            (number for number, is_unpartitioned in described["specs"] if is_unpartitioned), None
+        ),
+        metadata_location=described["file"] or "",
     )

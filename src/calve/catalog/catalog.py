@@ -32,7 +32,7 @@ from calve.engine.java.local_files import spare_processes
 from calve.errors import CalveError, CommitError, NoTargetError, SchemaConflictError, SetupError, SinkRefusedError
 from calve.observe.log import Log
 from calve.state.durable import make_folder
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 from calve.table.loaded import Table
 
 __all__ = ["Catalog", "embedded"]
@@ -140,9 +140,9 @@ class Catalog:
     def load(self, identifier: str) -> Table | None:
         """Return the current state of a table, or None if it does not exist."""
         with java_errors(_STEP, identifier):
-            found = unless(_MISSING, lambda: called(self._attempts, "load", self._java, _named(identifier)))
+            described = unless(_MISSING, lambda: called(self._attempts, "load", self._java, _named(identifier)))
         self.trust.report(Log())
-        return None if found is None else table_of(identifier, json.loads(found), self.trust)
+        return None if described is None else table_of(identifier, json.loads(described), self.trust)
 
     def load_java(self, identifier: str) -> Any:
         """Return a new handle of the Java `Table`, with its current state.
@@ -168,13 +168,13 @@ class Catalog:
 
     def tables(self) -> list[str]:
         """List the tables of all namespaces."""
-        found, left = [], [self._iceberg.catalog.Namespace.empty()]
+        names, namespaces_left = [], [self._iceberg.catalog.Namespace.empty()]
         with java_errors("list the tables", self.name):
-            while left:
-                namespace = left.pop()
-                found += [] if namespace.isEmpty() else [str(one) for one in self._java.listTables(namespace)]
-                left += list(self._java.listNamespaces(namespace))
-        return sorted(found)
+            while namespaces_left:
+                namespace = namespaces_left.pop()
+                names += [] if namespace.isEmpty() else [str(name) for name in self._java.listTables(namespace)]
+                namespaces_left += list(self._java.listNamespaces(namespace))
+        return sorted(names)
 
     def check_warehouse(self) -> None:
         """Check that the catalog has its warehouse; one that refuses to list namespaces is taken to have it.
@@ -213,7 +213,7 @@ class Catalog:
         with disk_explained(location or self.warehouse), java_errors("create the table", identifier):
             fields, settings = json.dumps(list(partition_fields)), json.dumps(dict(properties or {}))
             java_table = self._new.create(self._java, _named(identifier), schema_json, fields, settings, location)
-            reach("catalog.after-create")
+            stop_at("catalog.after-create")
             return self._describe(identifier, java_table)
 
     def table_builder(
@@ -249,12 +249,12 @@ class Catalog:
     def namespace(self, name: str) -> Iterator[None]:
         """Create a namespace if it is missing, and drop it again at the end of the block."""
         with java_errors("try the catalog", self.name):
-            made = list(self._new.createNamespaces(self._java, name))
+            created = list(self._new.createNamespaces(self._java, name))
         try:
             yield
         finally:
             with java_errors("try the catalog", self.name):
-                namespaces.drop(self._java, made)
+                namespaces.drop(self._java, created)
 
     def schema(self, schema_json: str) -> Any:
         """Return the Java `Schema` of a text."""
@@ -275,7 +275,7 @@ class Catalog:
             java_table = self.load_java(identifier)
             with self.steady.commits(lambda: java_table), unforeseen_errors("evolve the table", identifier):
                 self._add_columns(java_table, evolution)
-                reach("catalog.after-evolve")
+                stop_at("catalog.after-evolve")
                 java_table.refresh()
                 return self._describe(identifier, java_table)
 
@@ -293,9 +293,9 @@ class Catalog:
         def attempt() -> Table:
             java_table = self.load_java(identifier)
             with self.steady.commits(lambda: java_table), java_errors("prepare the table for deletes", identifier):
-                found = self._describe(identifier, java_table)
-                if found.unpartitioned_spec_id is not None:
-                    return found
+                table = self._describe(identifier, java_table)
+                if table.unpartitioned_spec_id is not None:
+                    return table
                 update = java_table.updateSpec()
                 for field in java_table.spec().fields():
                     update = update.removeField(field.name())

@@ -60,8 +60,8 @@ def _no_rest(uri: str, properties: Mapping[str, str]) -> tuple[str, str] | None:
     """Return why the server at an address is no Iceberg REST catalog, and a hint; None if it may be one."""
     query = urllib.parse.urlencode({key: properties[key] for key in ("warehouse",) if key in properties})
     try:
-        if "credential" in properties and (told := _no_tokens(properties.get("oauth2-server-uri", ""))):
-            return told
+        if "credential" in properties and (reason := _no_tokens(properties.get("oauth2-server-uri", ""))):
+            return reason
         status, kind, body = _ask(f"{uri.rstrip('/')}/v1/config?{query}")
     except (OSError, ValueError):
         return None  # it is down, or only Iceberg's client can reach it

@@ -10,9 +10,9 @@ from py4j.protocol import Py4JJavaError
 __all__ = ["ask", "drop", "unless"]
 
 
-def drop(catalog: Any, made: Sequence[Any]) -> None:
+def drop(catalog: Any, created: Sequence[Any]) -> None:
     """Drop these, the last one first: its parents are before it."""
-    for namespace in reversed(made):
+    for namespace in reversed(created):
         catalog.dropNamespace(namespace)
 
 

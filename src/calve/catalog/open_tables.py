@@ -66,14 +66,14 @@ class OpenTables:
     def _asked(self, identifier: str) -> tuple[str | None, dict[str, str]]:
         self._check_type()
         try:
-            found = look_up(self._properties, identifier)
+            answer = look_up(self._properties, identifier)
         except NoSuchTableError:
             return None, {}
         except UnsupportedError:
             raise
         except Exception as error:
             raise self._unanswered(identifier, error) from error
-        return found.location, found.storage
+        return answer.location, answer.storage
 
     def _check_type(self) -> None:
         if (kind := self._properties.get("type", "")) not in ("rest", "glue", "hive"):

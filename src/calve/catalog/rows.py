@@ -96,7 +96,7 @@ class TableRows:
         sequences, deletes, tasks = self._plan()
         for task in sorted(tasks, key=lambda task: -sequences[task.file.file_path]):
             sequence = sequences[task.file.file_path]
-            yield tuple(one for one in deletes if one.apply_to(task.file, sequence)), task
+            yield tuple(delete for delete in deletes if delete.apply_to(task.file, sequence)), task
 
     def _read(
         self, schema: pa.Schema, applied: tuple[_Deletes, ...], tasks: list[FileScanTask]
@@ -146,10 +146,10 @@ class _Keys:
         if not deletes:
             return
         self._database = duckdb.connect(config={"threads": 1})
-        for number, ids in enumerate(sorted({one.ids for one in deletes})):
+        for number, ids in enumerate(sorted({delete.ids for delete in deletes})):
             schema = _schema_with(table, ids)
             scan = ArrowScan(table.metadata, table.io, prune_columns(schema, set(ids)), AlwaysTrue())
-            keys = scan.to_table([FileScanTask(one.file) for one in deletes if one.ids == ids])
+            keys = scan.to_table([FileScanTask(delete.file) for delete in deletes if delete.ids == ids])
             self._database.register("keys", keys)
             self._database.execute(f"CREATE TABLE keys_{number} AS SELECT * FROM keys")
             paths = [path_of(schema, field_id) for field_id in ids]

@@ -122,10 +122,10 @@ def _table(identifier: str, metadata: dict[str, Any], io_properties: dict[str, s
     schemas = metadata.get("schemas") or [metadata["schema"]]
     specs = metadata.get("partition-specs") or [{"spec-id": 0, "fields": metadata["partition-spec"]}]
     schema_id, spec_id = metadata.get("current-schema-id"), metadata.get("default-spec-id", 0)
-    schema = next((one for one in schemas if one.get("schema-id") == schema_id), schemas[-1])
-    spec = next((one for one in specs if one["spec-id"] == spec_id), specs[-1])
+    schema = next((entry for entry in schemas if entry.get("schema-id") == schema_id), schemas[-1])
+    spec = next((entry for entry in specs if entry["spec-id"] == spec_id), specs[-1])
     orders, order_id = metadata.get("sort-orders", []), metadata.get("default-sort-order-id", 0)
-    order = next((one for one in orders if one["order-id"] == order_id), {"order-id": 0, "fields": []})
+    order = next((entry for entry in orders if entry["order-id"] == order_id), {"order-id": 0, "fields": []})
     return Table(
         identifier=identifier,
         uuid=metadata.get("table-uuid", ""),

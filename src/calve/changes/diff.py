@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from calve.changes.equality import comparable
-from calve.changes.identity import ROW_ID, Identity, key_column
+from calve.changes.identity import ROW_ID, RowIdentity, key_column
 from calve.changes.plan import ADDED, DELETED, RESTORED, Plan
 from calve.errors import SettingsError
 from calve.expression.sql import spark_name
@@ -47,7 +47,7 @@ class Selection:
         """Return the selected rows, with all columns."""
         return frame.where(self.where) if self.where else frame
 
-    def check(self, identifier: str, frame: DataFrame, identity: Identity) -> None:
+    def check(self, identifier: str, frame: DataFrame, identity: RowIdentity) -> None:
         """Check that the selection fits the columns of a DataFrame.
 
         Raises:
@@ -75,7 +75,7 @@ def _fault(identifier: str, problem: str, hint: str) -> SettingsError:
     return SettingsError(f"The table {identifier} {problem}", step="changes", target=identifier, hint=hint)
 
 
-def changes(plan: Plan, identity: Identity, selection: Selection = Selection()) -> DataFrame | None:
+def changes(plan: Plan, identity: RowIdentity, selection: Selection = Selection()) -> DataFrame | None:
     """Return the changes of a step, one row per change; None if it changed no file.
 
     Columns: those of the selection in their current form, `_change_type`, and `_row_id` (NULL unless it identifies
@@ -107,7 +107,7 @@ def _union(frames: Mapping[str, DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionAll, frames.values())
 
 
-def _net(signed: DataFrame, identity: Identity) -> DataFrame:
+def _net(signed: DataFrame, identity: RowIdentity) -> DataFrame:
     """Sum the signs of equal rows, and repeat each row by the absolute sum."""
     if identity:  # pairing needs the rows of a key together, too: one shuffle for both
         signed = signed.repartition(*[key_column(name, signed.columns) for name in identity.key])
@@ -115,11 +115,11 @@ def _net(signed: DataFrame, identity: Identity) -> DataFrame:
     comparables = [
         comparable(signed.schema[name].dataType, f.col(spark_name(name)), number) for number, name in enumerate(columns)
     ]
-    keys = [key for each in comparables for key in each.keys]
+    keys = [key for column in comparables for key in column.keys]
     row_id = [f.col(ROW_ID)] if identity.by_row_id else []
-    aggregates = [each.aggregate for each in comparables if each.aggregate is not None]
+    aggregates = [column.aggregate for column in comparables if column.aggregate is not None]
     summed = signed.groupBy(*keys, *row_id).agg(f.sum(_SIGN).alias(_SIGN), *aggregates).where(f.col(_SIGN) != 0)
-    values = [each.value.alias(name) for each, name in zip(comparables, columns, strict=True)]
+    values = [column.value.alias(name) for column, name in zip(comparables, columns, strict=True)]
     row_id_or_null = f.col(ROW_ID) if identity.by_row_id else f.lit(None).cast("bigint")
     copies = f.explode(f.sequence(f.lit(1).cast("bigint"), f.abs(_SIGN)))
     return summed.select(
@@ -127,7 +127,7 @@ def _net(signed: DataFrame, identity: Identity) -> DataFrame:
     )
 
 
-def _paired(net: DataFrame, identity: Identity) -> DataFrame:
+def _paired(net: DataFrame, identity: RowIdentity) -> DataFrame:
     """Set the change types: an old and a new row of one key are an update."""
     is_old = f.col(_SIGN) < 0
     if not identity:

@@ -13,7 +13,7 @@ from calve.engine.java.errors import java_errors
 from calve.errors import SettingsError
 from calve.expression.sql import spark_name
 
-__all__ = ["ROW_ID", "Identity", "identity_of", "key_column"]
+__all__ = ["ROW_ID", "RowIdentity", "identity_of", "key_column"]
 
 ROW_ID = "_row_id"
 """Iceberg's column with the id of a row in all its versions (format version 3)."""
@@ -21,7 +21,7 @@ _STEP = "changes"
 
 
 @dataclass(frozen=True)
-class Identity:
+class RowIdentity:
     """How to identify a row.
 
     Attributes:
@@ -40,12 +40,12 @@ class Identity:
     def __bool__(self) -> bool:
         return bool(self.key)
 
-    def without_row_id(self) -> Identity:
+    def without_row_id(self) -> RowIdentity:
         """Return the identity for files without row ids, written before an upgrade to version 3."""
         return replace(self, by_row_id=False)
 
 
-def identity_of(identifier: str, java_table: Any, columns: Sequence[str] = ()) -> Identity:
+def identity_of(identifier: str, java_table: Any, columns: Sequence[str] = ()) -> RowIdentity:
     """Return the identity of a table's rows: these columns, else its identifier fields, else the row id.
 
     Raises:
@@ -56,11 +56,11 @@ def identity_of(identifier: str, java_table: Any, columns: Sequence[str] = ()) -
         if columns:
             for name in columns:
                 _check(identifier, schema, name)
-            return Identity(tuple(columns))
+            return RowIdentity(tuple(columns))
         named = sorted((int(field), str(schema.findColumnName(field))) for field in schema.identifierFieldIds())
         if named:
-            return Identity(tuple(name for _, name in named))
-        return Identity(by_row_id=java_table.operations().current().formatVersion() >= 3)
+            return RowIdentity(tuple(name for _, name in named))
+        return RowIdentity(by_row_id=java_table.operations().current().formatVersion() >= 3)
 
 
 def key_column(name: str, columns: Collection[str]) -> Column:
@@ -72,8 +72,11 @@ def _check(identifier: str, schema: Any, name: str) -> None:
     field = schema.findField(name)
     if field is not None and field.type().isPrimitiveType():
         return
-    known = ", ".join(str(column.name()) for column in schema.columns() if column.type().isPrimitiveType())
+    column_names = ", ".join(str(column.name()) for column in schema.columns() if column.type().isPrimitiveType())
     problem = f"is a {field.type().typeId().toString().lower()}" if field is not None else "does not exist"
     raise SettingsError(
-        f"The key column {name} of {identifier} {problem}", step=_STEP, target=identifier, hint=f"It has: {known}"
+        f"The key column {name} of {identifier} {problem}",
+        step=_STEP,
+        target=identifier,
+        hint=f"It has: {column_names}",
     )

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import StructType
 
 from calve.changes.places import refuse_tasks
-from calve.changes.snapshot import History, Snapshot, Step
+from calve.changes.snapshot import History, Snapshot, SnapshotStep
 from calve.engine.engine import Engine
 from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import caused_by, java_errors
@@ -83,7 +83,7 @@ class Planner:
             text = self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(java_table.schema()).json()
         return StructType.fromJson(json.loads(text))
 
-    def plan(self, identifier: str, java_table: Any, step: Step, first: int = 0, max_bytes: int = ALL) -> Plan:
+    def plan(self, identifier: str, java_table: Any, step: SnapshotStep, first: int = 0, max_bytes: int = ALL) -> Plan:
         """Find and stage the files of a step. The caller closes the plan after it has read the rows.
 
         Args:

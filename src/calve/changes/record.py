@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 )
 
 from calve.changes.diff import CHANGE, INSERT, UPDATE_AFTER
-from calve.changes.identity import ROW_ID, Identity, key_column
+from calve.changes.identity import ROW_ID, RowIdentity, key_column
 from calve.changes.snapshot import Snapshot
 from calve.changes.typed import holds
 from calve.event.columns import EVENT, TYPED
@@ -43,7 +43,7 @@ _LINE_END = "\r\n"
 """Spark's line break in Base64, after 76 characters; only document ids keep it, because ids must not change."""
 
 
-def lines(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity) -> DataFrame:
+def lines(changes: DataFrame, table: str, snapshot: Snapshot, identity: RowIdentity) -> DataFrame:
     """Write changes as JSON: one column, `line`, with `{"event": {…}, "metadata": {…}}` in each row.
 
     Args:
@@ -58,7 +58,7 @@ def lines(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity
 
 
 def events(
-    changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity, row_id_column: str | None = None
+    changes: DataFrame, table: str, snapshot: Snapshot, identity: RowIdentity, row_id_column: str | None = None
 ) -> DataFrame:
     """Return changes as events: the row, and a column for each metadata attribute. Arguments as for `lines`.
 
@@ -101,7 +101,7 @@ def _names(changes: DataFrame) -> list[str]:
     return [name for name in changes.columns if name not in (CHANGE, ROW_ID)]
 
 
-def metadata(changes: DataFrame, table: str, snapshot: Snapshot, identity: Identity) -> list[Column]:
+def metadata(changes: DataFrame, table: str, snapshot: Snapshot, identity: RowIdentity) -> list[Column]:
     """Return the metadata of changes as named columns, in readable order."""
     is_live = f.col(CHANGE).isin(INSERT, UPDATE_AFTER)
     attributes = {
@@ -117,7 +117,7 @@ def metadata(changes: DataFrame, table: str, snapshot: Snapshot, identity: Ident
     return [column.alias(name) for name, column in attributes.items()]
 
 
-def document_id(changes: DataFrame, identity: Identity) -> Column:
+def document_id(changes: DataFrame, identity: RowIdentity) -> Column:
     r"""Return the id of a row as text: the values of its key joined by `|`, with `|` and `\` escaped by `\`.
 
     Two keys never have the same text; a NULL is `\N`, and a key that is one empty text `\E`. If the row id identifies
@@ -144,7 +144,7 @@ def rendered(kind: DataType, column: Column) -> Column:
     binary Base64; keys of maps, NaN and the infinities text. The same holds for nested values; all others stay.
     """
     if isinstance(kind, StructType):
-        fields = [rendered(each.dataType, column.getField(each.name)).alias(each.name) for each in kind.fields]
+        fields = [rendered(field.dataType, column.getField(field.name)).alias(field.name) for field in kind.fields]
         return f.when(column.isNotNull(), f.struct(*fields))
     if isinstance(kind, ArrayType):
         return f.transform(column, _each(kind.elementType))

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 
 from calve.errors import NoTargetError, PositionLostError, SettingsError
 
-__all__ = ["REPLACE", "History", "Snapshot", "Step", "difference", "joined", "steps"]
+__all__ = ["REPLACE", "History", "Snapshot", "SnapshotStep", "difference", "joined", "steps"]
 
 REPLACE = "replace"
 """The operation of snapshots that change files and no rows: compaction."""
@@ -60,11 +60,11 @@ class History:
 
     def snapshot(self, number: int) -> Snapshot | None:
         """Return a retained snapshot, on the line or not (a tag keeps it)."""
-        return next((each for each in self.line if each.snapshot_id == number), self.others.get(number))
+        return next((snapshot for snapshot in self.line if snapshot.snapshot_id == number), self.others.get(number))
 
 
 @dataclass(frozen=True)
-class Step:
+class SnapshotStep:
     """One snapshot whose changes are read.
 
     Attributes:
@@ -83,7 +83,7 @@ class Step:
         return self.is_full or self.base is not None or self.snapshot.operation != REPLACE
 
 
-def steps(history: History, after: int | None = None, until: int | None = None) -> list[Step]:
+def steps(history: History, after: int | None = None, until: int | None = None) -> list[SnapshotStep]:
     """Return the snapshots after `after` (None: from the beginning) up to `until` (None: the branch's head), in order.
 
     From the beginning means: all rows of the oldest retained snapshot, then the changes of each later one. So the
@@ -95,7 +95,7 @@ def steps(history: History, after: int | None = None, until: int | None = None) 
         NoTargetError: `until` does not exist.
         SettingsError: `until` is not after `after`.
     """
-    indexes = {each.snapshot_id: index for index, each in enumerate(history.line)}
+    indexes = {snapshot.snapshot_id: index for index, snapshot in enumerate(history.line)}
     leaps = after is not None and _leaps(history, indexes, after)
     first = 0 if after is None or leaps else _index_after(history, indexes, after)
     last = len(history.line) - 1 if until is None else _index_of_end(history, indexes, until)
@@ -106,33 +106,35 @@ def steps(history: History, after: int | None = None, until: int | None = None) 
             target=history.table,
             hint="Changes are read forwards: swap start and end",
         )
-    found = [Step(history.line[index], is_full=after is None and index == 0) for index in range(first, last + 1)]
-    return [replace(found[0], base=after), *found[1:]] if leaps and found else found
+    chosen = [
+        SnapshotStep(history.line[index], is_full=after is None and index == 0) for index in range(first, last + 1)
+    ]
+    return [replace(chosen[0], base=after), *chosen[1:]] if leaps and chosen else chosen
 
 
-def difference(history: History, after: int) -> list[Step] | None:
+def difference(history: History, after: int) -> list[SnapshotStep] | None:
     """Compare the branch with a retained snapshot that is not on it; None if that is impossible."""
     if after not in history.others or not history.line:
         return None
-    return [Step(history.line[-1], base=after)]
+    return [SnapshotStep(history.line[-1], base=after)]
 
 
-def joined(history: History, found: Sequence[Step], least: int, most_bytes: int) -> list[Step]:
+def joined(history: History, steps: Sequence[SnapshotStep], least: int, most_bytes: int) -> list[SnapshotStep]:
     """Join several small snapshots: their net changes count as changes of the last one.
 
     Compaction is not joined: reading its files would find no changes.
 
     Args:
         history: The branch.
-        found: The result of `steps` for it.
+        steps: The result of `steps` for it.
         least: Fewer consecutive snapshots are not joined, because a comparison lists all files of the table.
         most_bytes: The most bytes of files of joined snapshots.
     """
-    result: list[Step] = []
-    run: list[Step] = []
+    result: list[SnapshotStep] = []
+    run: list[SnapshotStep] = []
     size_bytes = 0
-    retained = {each.snapshot_id for each in history.line} | history.others.keys()
-    for step in found:
+    retained = {snapshot.snapshot_id for snapshot in history.line} | history.others.keys()
+    for step in steps:
         size_bytes += step.snapshot.size_bytes
         may = step.changes_rows and not step.is_full and (step.base or step.snapshot.parent_id) in retained
         if not may or size_bytes > most_bytes:
@@ -142,11 +144,11 @@ def joined(history: History, found: Sequence[Step], least: int, most_bytes: int)
     return result + _join(run, least)
 
 
-def _join(run: list[Step], least: int) -> list[Step]:
+def _join(run: list[SnapshotStep], least: int) -> list[SnapshotStep]:
     if len(run) < least:
         return run
     first = run[0]
-    return [Step(run[-1].snapshot, base=first.snapshot.parent_id if first.base is None else first.base)]
+    return [SnapshotStep(run[-1].snapshot, base=first.snapshot.parent_id if first.base is None else first.base)]
 
 
 def _leaps(history: History, indexes: Mapping[int, int], after: int) -> bool:

@@ -10,10 +10,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from calve.changes.diff import Selection, changes
-from calve.changes.identity import Identity, identity_of
+from calve.changes.identity import RowIdentity, identity_of
 from calve.changes.plan import ADDED, ALL, Plan, Planner, reading
 from calve.changes.record import lines
-from calve.changes.snapshot import History, Step, steps
+from calve.changes.snapshot import History, SnapshotStep, steps
 from calve.errors import PositionLostError
 from calve.expression.sql import spark_name
 
@@ -48,10 +48,10 @@ class TableChanges:
         self._branch = branch
         self._table: Any = None
         self.identifier = identifier
-        self.identity = Identity()
+        self.identity = RowIdentity()
         self._uuid = ""
 
-    def look(self) -> History:
+    def history(self) -> History:
         """Load the table, and return the branch's snapshots. Later reads use the schema of this load.
 
         Raises:
@@ -64,7 +64,7 @@ class TableChanges:
         self.identity = identity_of(self.identifier, table, self._key)
         return history
 
-    def steps(self, after: int | None = None, until: int | None = None) -> list[Step]:
+    def steps(self, after: int | None = None, until: int | None = None) -> list[SnapshotStep]:
         """Load the table, and return the steps after one snapshot up to another one.
 
         Raises:
@@ -72,7 +72,7 @@ class TableChanges:
             PositionLostError: `after` has expired or was rolled back, or the table was recreated.
             SettingsError: A key column does not exist, or the end is before the start.
         """
-        history = self.look()
+        history = self.history()
         self._check_same(history)
         return steps(history, after, until)
 
@@ -90,7 +90,7 @@ class TableChanges:
         """Return the schema that rows are read with: the table's, as it was last loaded."""
         return self._planner.schema_json(self.identifier, self._table)
 
-    def plan(self, step: Step, first: int = 0, max_bytes: int = ALL) -> Plan:
+    def plan(self, step: SnapshotStep, first: int = 0, max_bytes: int = ALL) -> Plan:
         """Find the files of a step, as `Planner.plan` does, in the table as it was last loaded."""
         return self._planner.plan(self.identifier, self._table, step, first, max_bytes)
 
@@ -105,7 +105,7 @@ class TableChanges:
         return self._selection.of(frame).select(*names)
 
     @contextmanager
-    def of(self, step: Step) -> Iterator[DataFrame | None]:
+    def of(self, step: SnapshotStep) -> Iterator[DataFrame | None]:
         """Return the changes of a step; they can be read only inside the block.
 
         Raises:
@@ -118,7 +118,7 @@ class TableChanges:
         with self.plan(step) as plan:
             yield self.of_plan(plan)
 
-    def lines(self, step: Step) -> Iterator[str]:
+    def lines(self, step: SnapshotStep) -> Iterator[str]:
         """Return the changes of a step as JSON texts, in an order in which they can be applied.
 
         Raises:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from calve.changes.diff import CHANGE, DELETE, UPDATE_AFTER, UPDATE_BEFORE
-from calve.changes.identity import ROW_ID, Identity
+from calve.changes.identity import ROW_ID, RowIdentity
 from calve.changes.record import document_id
 from calve.expression.sql import spark_name
 
@@ -23,7 +23,7 @@ _KEY, _SHARED = "_calve_key", "_calve_shared"
 
 
 @contextmanager
-def keeping_twins(changes: DataFrame, identity: Identity, rows: DataFrame) -> Iterator[tuple[DataFrame, int]]:
+def keeping_twins(changes: DataFrame, identity: RowIdentity, rows: DataFrame) -> Iterator[tuple[DataFrame, int]]:
     """Turn the delete of a row into an update to another row with its key, if there is one.
 
     The changes can be read only inside the block. Runs on the driver.
@@ -51,7 +51,7 @@ def keeping_twins(changes: DataFrame, identity: Identity, rows: DataFrame) -> It
             shared.unpersist()
 
 
-def _shared(rows: DataFrame, gone: DataFrame, identity: Identity) -> DataFrame | None:
+def _shared(rows: DataFrame, gone: DataFrame, identity: RowIdentity) -> DataFrame | None:
     """Return the keys that rows have, of those that are gone; only the key's columns are read. None: no such key."""
     keys = rows.select(document_id(rows, identity).alias(_KEY)).join(gone, _KEY, "left_semi").distinct().persist()
     if not keys.isEmpty():
@@ -60,7 +60,7 @@ def _shared(rows: DataFrame, gone: DataFrame, identity: Identity) -> DataFrame |
     return None
 
 
-def _with_others(changes: DataFrame, rows: DataFrame, shared: DataFrame, identity: Identity) -> DataFrame:
+def _with_others(changes: DataFrame, rows: DataFrame, shared: DataFrame, identity: RowIdentity) -> DataFrame:
     """Return the changes, with updates in place of deletes of shared keys; the new rows come after all old ones."""
     names = [f.col(spark_name(name)) for name in changes.columns if name not in (CHANGE, ROW_ID)]
     marked = changes.withColumn(_KEY, document_id(changes, identity)).join(

@@ -19,7 +19,7 @@ from calve.cli.output import echo
 from calve.errors import CalveError, NoTargetError, Verdict
 
 if TYPE_CHECKING:
-    from calve.changes.snapshot import Step
+    from calve.changes.snapshot import SnapshotStep
     from calve.changes.table_changes import TableChanges
 
 __all__ = ["changes"]
@@ -71,7 +71,7 @@ def changes(table: str, after: int | None, until: int | None, follow: bool, **ch
             after = _print(told, _new_steps(told, after), stop) or after
 
 
-def _print(told: TableChanges, steps: Sequence[Step], stop: threading.Event) -> int | None:
+def _print(told: TableChanges, steps: Sequence[SnapshotStep], stop: threading.Event) -> int | None:
     """Print whole snapshots until the end or a stop request; return the id of the last one."""
     out = sys.stdout.buffer
     last = None
@@ -85,7 +85,7 @@ def _print(told: TableChanges, steps: Sequence[Step], stop: threading.Event) -> 
     return last
 
 
-def _new_steps(told: TableChanges, after: int | None) -> Sequence[Step]:
+def _new_steps(told: TableChanges, after: int | None) -> Sequence[SnapshotStep]:
     """Look for new snapshots; return none if the catalog does not answer at the moment."""
     try:
         return told.steps(after)

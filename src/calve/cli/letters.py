@@ -8,7 +8,7 @@ from pyiceberg.exceptions import NoSuchTableError
 
 from calve.catalog.lookup import look_up
 from calve.catalog.storage import for_executors
-from calve.dead_letters.table import LetterTable, Look, newest_in
+from calve.dead_letters.table import LetterTable, LoadLetters, newest_in
 from calve.errors import SettingsError, SourceUnavailableError, UnsupportedError
 
 __all__ = ["tables_of"]
@@ -17,7 +17,7 @@ _KNOWN = ("rest", "glue", "hive")
 _STEP = "observe"
 
 
-def tables_of(properties: Mapping[str, str]) -> Look | None:
+def tables_of(properties: Mapping[str, str]) -> LoadLetters | None:
     """Return a function that looks up tables in a catalog, or None without properties.
 
     Args:

@@ -22,8 +22,8 @@ from calve.observe.log import Log, configure
 from calve.table.limits import DEFAULTS
 
 if TYPE_CHECKING:
-    from calve.maintenance.context import Workbench
-    from calve.maintenance.upkeep import Report
+    from calve.maintenance.context import MaintenanceContext
+    from calve.maintenance.upkeep import MaintenanceReport
     from calve.sinks.iceberg.settings import IcebergSettings
 
 __all__ = ["maintain"]
@@ -110,7 +110,7 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
         )
     configure(debug=ctx.meta[failures.DEBUG])
     if chosen["plan"]:
-        plans = [_planned(bench, sinks, as_json) for bench in _benches(tables, chosen)]
+        plans = [_planned(context, sinks, as_json) for context in _benches(tables, chosen)]
         if as_json:
             echo(json.dumps({"tables": plans}, indent=2))
         ctx.exit(failures.FAILED if any(one["error"] for one in plans) else 0)
@@ -120,15 +120,15 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
     ctx.exit(failures.FAILED if any(report.error for report in reports) else 0)
 
 
-def _planned(bench: Workbench, sinks: Sequence[IcebergSettings], as_json: bool) -> dict[str, Any]:
+def _planned(context: MaintenanceContext, sinks: Sequence[IcebergSettings], as_json: bool) -> dict[str, Any]:
     """Show the plan of a table, by the options of the sink that names it; those of a `${…}` are any sink's."""
     from calve.cli.maintenance_plan import lines, plan
 
-    own = [one for one in sinks if one.table_identifier == bench.name] or list(sinks)
+    own = [one for one in sinks if one.table_identifier == context.name] or list(sinks)
     limits = own[0].limits if own else DEFAULTS
-    found = plan(bench, limits or DEFAULTS)
+    found = plan(context, limits or DEFAULTS)
     if limits is None:
-        Log().warning(f"{bench.name}: `maintenance: false`, so the pipeline does nothing of this")
+        Log().warning(f"{context.name}: `maintenance: false`, so the pipeline does nothing of this")
     for line in [] if as_json else lines(found):
         echo(line)
     if found["error"]:
@@ -136,13 +136,13 @@ def _planned(bench: Workbench, sinks: Sequence[IcebergSettings], as_json: bool) 
     return found
 
 
-def _benches(tables: tuple[str, ...], chosen: dict[str, Any]) -> Iterator[Workbench]:
+def _benches(tables: tuple[str, ...], chosen: dict[str, Any]) -> Iterator[MaintenanceContext]:
     """Start Spark, and yield table after table."""
     from calve.catalog import storage
     from calve.catalog.catalog import Catalog
     from calve.commit.mark import CommitTarget
     from calve.engine import session
-    from calve.maintenance.context import Workbench
+    from calve.maintenance.context import MaintenanceContext
 
     Log().info("starting Spark, which takes some seconds")
     spark = session.start(chosen["master"], {**_CONF, **chosen["conf"]}, storage.needs_s3(chosen["catalog"]))
@@ -150,22 +150,24 @@ def _benches(tables: tuple[str, ...], chosen: dict[str, Any]) -> Iterator[Workbe
         catalog = Catalog(spark, chosen["catalog"])
         catalog.open()
         for table in tables:
-            yield Workbench(spark, catalog, CommitTarget(table, branch=chosen["branch"]))
+            yield MaintenanceContext(spark, catalog, CommitTarget(table, branch=chosen["branch"]))
     finally:
         session.stop(spark)
 
 
-def _reports(tables: tuple[str, ...], wishes: Any, chosen: dict[str, Any], as_json: bool) -> Iterator[Report]:
+def _reports(
+    tables: tuple[str, ...], wishes: Any, chosen: dict[str, Any], as_json: bool
+) -> Iterator[MaintenanceReport]:
     """Maintain table after table; a failure does not affect the others."""
     from calve.maintenance.upkeep import maintain as maintain_table
 
-    for bench in _benches(tables, chosen):
-        report = maintain_table(bench, wishes, partial(_begins, bench.name))
+    for context in _benches(tables, chosen):
+        report = maintain_table(context, wishes, partial(_begins, context.name))
         _tell(report, as_json, wishes.dry_run)
         yield report
 
 
-def _tell(report: Report, as_json: bool, dry_run: bool) -> None:
+def _tell(report: MaintenanceReport, as_json: bool, dry_run: bool) -> None:
     for line in [] if as_json else _lines(report, dry_run):
         echo(line)
     if report.error:
@@ -176,7 +178,7 @@ def _begins(table: str, step: str) -> None:
     Log().info(f"{table}: {_BEGINS[step]}")
 
 
-def _lines(report: Report, dry_run: bool) -> Iterator[str]:
+def _lines(report: MaintenanceReport, dry_run: bool) -> Iterator[str]:
     if report.error and not report.done:
         return
     branch = "" if report.branch == "main" else f" (branch {report.branch})"

@@ -11,25 +11,25 @@ from calve.table.limits import Limits
 
 if TYPE_CHECKING:
     from calve.maintenance.by_need import Need
-    from calve.maintenance.context import Workbench
+    from calve.maintenance.context import MaintenanceContext
 
 __all__ = ["lines", "plan"]
 
 _NAMED = 5
 
 
-def plan(bench: Workbench, limits: Limits) -> dict[str, Any]:
+def plan(context: MaintenanceContext, limits: Limits) -> dict[str, Any]:
     """Look at a branch, and return its figures, the limits and the decisions as JSON values.
 
     Args:
-        bench: The table and its branch.
+        context: The table and its branch.
         limits: When the table needs maintenance.
     """
     from calve.maintenance.by_need import Rounds
 
-    found: dict[str, Any] = {"table": bench.name, "branch": bench.target.branch, "error": None}
+    found: dict[str, Any] = {"table": context.name, "branch": context.target.branch, "error": None}
     try:
-        need = Rounds(bench, limits).need()
+        need = Rounds(context, limits).need()
     except CalveError as error:
         return found | {"error": error.to_dict()}
     return found | {"now": _figures(need), "decisions": list(_decisions(need, limits))}
@@ -52,16 +52,16 @@ def lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _figures(need: Need) -> dict[str, int]:
-    partitions = need.look.partitions
+    partitions = need.branch.partitions
     return {
         "data_files": sum(one.files for one in partitions),
         "size_bytes": sum(one.size_bytes for one in partitions),
         "small_files": sum(one.small for one in partitions),
         "undersized_files": sum(one.undersized for one in partitions),
         "partitions": len(partitions),
-        "delete_rows": need.look.delete_rows,
-        "manifests": need.look.manifests,
-        "snapshots": need.look.history.count,
+        "delete_rows": need.branch.delete_rows,
+        "manifests": need.branch.manifests,
+        "snapshots": need.branch.history.count,
     }
 
 
@@ -69,13 +69,13 @@ def _decisions(need: Need, limits: Limits) -> Iterator[dict[str, Any]]:
     from calve.maintenance.by_need import MOST_MANIFESTS
 
     yield _decision("compact", need.compaction, _why_compact(need, limits))
-    share = f"{need.look.deleted_share:.0%} of the rows are deleted by position"
+    share = f"{need.branch.deleted_share:.0%} of the rows are deleted by position"
     yield _decision("deletes", need.deletes, f"{share}; files with more than 30 % are rewritten when these are so many")
     yield _decision("expire", need.expiry.is_due, _why_expire(need, limits))
     yield _decision(
         "manifests",
         need.manifests,
-        f"{many(need.look.manifests, 'manifest')} of data files; above {MOST_MANIFESTS} they are joined",
+        f"{many(need.branch.manifests, 'manifest')} of data files; above {MOST_MANIFESTS} they are joined",
     )
     wanted = "nobody has set write.metadata.delete-after-commit.enabled, so every commit leaves a file for ever"
     yield _decision(
@@ -93,11 +93,11 @@ def _why_compact(need: Need, limits: Limits) -> str:
     if found := need.compaction:
         names = listed([harmless(one.name) or "the table" for one in found.partitions], _NAMED)
         return f"{many(len(found.partitions), 'partition')} with {found.reason}: {names}"
-    most = max((one.small for one in need.look.partitions), default=0)
+    most = max((one.small for one in need.branch.partitions), default=0)
     quiet = duration(limits.quiet.total_seconds())
     return (
         f"no partition has {limits.small_files} files below {size(limits.small_bytes)} (the most are {most:,}), or "
-        f"files that would fill one of {size(need.look.target_bytes)}, or five to join and no new one for {quiet}"
+        f"files that would fill one of {size(need.branch.target_bytes)}, or five to join and no new one for {quiet}"
     )
 
 

@@ -16,7 +16,7 @@ from calve.cli.output import echo
 from calve.cli.table import columns
 from calve.observe.humanize import many
 from calve.observe.log import Log, configure
-from calve.observe.progress import Progress
+from calve.observe.progress import ProgressLine
 from calve.settings import named, parse
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def replay_entries(
     try:
         with ExitStack() as stack:
             watch = stack.enter_context(Watch())
-            stack.enter_context(Progress(watch.reports, terminal))
+            stack.enter_context(ProgressLine(watch.reports, terminal))
             run_until_asked(work, watch, abandon_all)
     finally:
         for one in done:

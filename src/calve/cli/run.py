@@ -89,7 +89,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
         import calve.pipeline.run as pipelines_run  # while the JVM starts
         from calve.dashboard.beside import Beside
         from calve.observe.metrics import Metrics
-        from calve.observe.progress import Progress
+        from calve.observe.progress import ProgressLine
         from calve.observe.watch import Watch
 
         run_options = pipelines_run.RunOptions(**{key: chosen[key] for key in _RUN_OPTIONS})
@@ -97,7 +97,7 @@ def run(ctx: click.Context, /, path: Path, json_log: bool, **chosen: Any) -> Non
             stack.enter_context(Beside(chosen["state"], chosen["dashboard_port"], pipelines=path))
         watch = stack.enter_context(Watch(_show_rejects(ctx)))
         stack.enter_context(Metrics(watch.reports, chosen["metrics_port"], chosen["metrics_host"], watch.health))
-        stack.enter_context(Progress(watch.reports, terminal, json=json_log, show_rejects=watch.show_rejects))
+        stack.enter_context(ProgressLine(watch.reports, terminal, json=json_log, show_rejects=watch.show_rejects))
         run = partial(pipelines_run.run, parsed.pipelines, run_options, watch, early)
         code = run_until_asked(run, watch, abandon_all)
     ctx.exit(code)

@@ -133,7 +133,7 @@ def forget_table(table: str, pipeline: str | None, state: str, yes: bool) -> Non
     """
     from calve.cli.states import no_pipelines  # here, so that `calve state --help` needs no Arrow
     from calve.observe.state_folder import Folder
-    from calve.operate.forget import StagedFiles
+    from calve.operate.forget import FilesOfTable
     from calve.pipeline.run import RunOptions, state_folder
 
     folder = state_folder(RunOptions(state))
@@ -141,7 +141,7 @@ def forget_table(table: str, pipeline: str | None, state: str, yes: bool) -> Non
     if not names:
         raise no_pipelines(state, pipeline)
     for name in names:
-        with StagedFiles(folder / name, table) as staged:
+        with FilesOfTable(folder / name, table) as staged:
             if not staged.batches:
                 echo(f"{name}: no staged files of {table}")
                 continue

@@ -17,7 +17,7 @@ from calve.observe.humanize import harmless, many
 from calve.settings import PipelineSettings, only, parse
 
 if TYPE_CHECKING:
-    from calve.operate.dry_run import EventFate, Reject, TableFate, Trial
+    from calve.operate.dry_run import EventFate, RejectReason, TableFate, Trial
 
 __all__ = ["trial"]
 
@@ -69,11 +69,11 @@ def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str
 
 
 def _attempt(settings: PipelineSettings, events: str, metadata: dict[str, str]) -> Trial:
-    from calve.operate.dry_run import attempt  # brings DuckDB and Spark's Python side
+    from calve.operate.dry_run import dry_run  # brings DuckDB and Spark's Python side
     from calve.pipeline.plugins import sample_of
 
     sample, is_encoded = sample_of(settings, events)
-    return attempt(settings, sample, {key: _value(text) for key, text in metadata.items()}, is_encoded)
+    return dry_run(settings, sample, {key: _value(text) for key, text in metadata.items()}, is_encoded)
 
 
 def _value(text: str) -> int | str:
@@ -124,7 +124,7 @@ def _event(event: EventFate, several: bool) -> Iterator[str]:
         yield f"{line}: skipped: no route matches, `operation` skips it, or it changes no row"
 
 
-def _reason(reject: Reject) -> str:
+def _reason(reject: RejectReason) -> str:
     return f"{reject.code}{f' in {reject.field}' if reject.field else ''}: {reject.reason}"
 
 

@@ -1,6 +1,6 @@
 """Converts the schema of a connector or of a typed source to nodes: the columns that can hold its rows.
 
-The schema decides the type of a field, whatever its values look like. `time` and nanoseconds become strings: Spark,
+The schema decides the type of a field, whatever its values are. `time` and nanoseconds become strings: Spark,
 which maintains tables and finds older rows, cannot read a table with such a column (Iceberg 1.12).
 """
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from calve.arrays import RowNumbers
 from calve.columns.node import Kind, Node, join
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.column_names import ELEMENT, KEY, VALUE
 from calve.event.columns import SCHEMA
 from calve.event.envelope.logical import DECIMAL, EPOCHS, VARIABLE_DECIMAL
@@ -57,7 +57,7 @@ def by_schema(rows: pa.Table) -> Iterator[tuple[Node | None, RowNumbers]]:
     if SCHEMA not in rows.column_names or not len(rows):
         yield None, np.arange(len(rows))
         return
-    column = duck.one_array(rows[SCHEMA].unify_dictionaries())
+    column = duckdb_session.one_array(rows[SCHEMA].unify_dictionaries())
     codes = column.indices.fill_null(-1).to_numpy()
     for code in np.unique(codes).tolist():
         declared = None if code < 0 else node_of(column.dictionary[code].as_py())
@@ -73,7 +73,7 @@ def rows_by_schema(rows: pa.Table, is_selected: Callable[[str], bool]) -> RowNum
     """Return the positions of the rows whose schema, as text, is selected by a function."""
     if SCHEMA not in rows.column_names or not len(rows):
         return np.zeros(0, np.int64)
-    column = duck.one_array(rows[SCHEMA].unify_dictionaries())
+    column = duckdb_session.one_array(rows[SCHEMA].unify_dictionaries())
     selected = [code for code, text in enumerate(column.dictionary.to_pylist()) if is_selected(text)]
     return (
         np.flatnonzero(np.isin(column.indices.fill_null(-1).to_numpy(), selected))
@@ -85,7 +85,7 @@ def rows_by_schema(rows: pa.Table, is_selected: Callable[[str], bool]) -> RowNum
 @lru_cache(256)
 def node_of(text: str) -> Node:
     """Convert a schema in the text of `Field` to a struct of all its fields, in their order."""
-    return Node(Kind.STRUCT, {each.name: _node(each) for each in field_of(text).fields})
+    return Node(Kind.STRUCT, {field.name: _node(field) for field in field_of(text).fields})
 
 
 def overlay(declared: Node, observed: Node) -> Node:
@@ -105,29 +105,29 @@ def overlay(declared: Node, observed: Node) -> Node:
     return declared
 
 
-def _node(each: Field) -> Node:
+def _node(field: Field) -> Node:
     """Return the kind of a field's decoded values, with its description."""
-    found = _kind(each)
-    return replace(found, doc=each.doc) if each.doc else found
+    node = _kind(field)
+    return replace(node, doc=field.doc) if field.doc else node
 
 
-def _kind(each: Field) -> Node:
-    if each.logical == DECIMAL or each.kind == "decimal":
-        return _decimal(each)
-    if each.kind == "fixed":
-        return Node(Kind.FIXED, digits=(each.precision, 0))
-    if each.logical in EPOCHS:
-        return Node(_epoch(*EPOCHS[each.logical]))
-    if each.logical in _LOGICAL:
-        return Node(_LOGICAL[each.logical])
-    if each.kind == "struct":
-        return Node(Kind.STRUCT, {inner.name: _node(inner) for inner in each.fields})
-    if each.kind == "array" and each.fields:
-        return Node(Kind.LIST, {ELEMENT: _node(each.fields[0])})
-    if each.kind == "map" and each.fields and not each.pairs:
-        keys = _node(each.fields[1]) if len(each.fields) > 1 else Node(Kind.STRING)
-        return Node(Kind.MAP, {VALUE: _node(each.fields[0]), KEY: keys})
-    return Node(_KINDS.get(each.kind, Kind.STRING))
+def _kind(field: Field) -> Node:
+    if field.logical == DECIMAL or field.kind == "decimal":
+        return _decimal(field)
+    if field.kind == "fixed":
+        return Node(Kind.FIXED, digits=(field.precision, 0))
+    if field.logical in EPOCHS:
+        return Node(_epoch(*EPOCHS[field.logical]))
+    if field.logical in _LOGICAL:
+        return Node(_LOGICAL[field.logical])
+    if field.kind == "struct":
+        return Node(Kind.STRUCT, {inner.name: _node(inner) for inner in field.fields})
+    if field.kind == "array" and field.fields:
+        return Node(Kind.LIST, {ELEMENT: _node(field.fields[0])})
+    if field.kind == "map" and field.fields and not field.pairs:
+        keys = _node(field.fields[1]) if len(field.fields) > 1 else Node(Kind.STRING)
+        return Node(Kind.MAP, {VALUE: _node(field.fields[0]), KEY: keys})
+    return Node(_KINDS.get(field.kind, Kind.STRING))
 
 
 def _epoch(kind: str, unit: int) -> Kind:
@@ -136,11 +136,11 @@ def _epoch(kind: str, unit: int) -> Kind:
     return Kind.TIMESTAMP if kind == "timestamp" and unit < 10**9 else Kind.STRING
 
 
-def _decimal(each: Field) -> Node:
+def _decimal(field: Field) -> Node:
     """Return the node of a decimal: without a precision it may have any; if Iceberg cannot hold it, it is a string."""
-    scale, digits = each.scale, each.precision or _MOST_DIGITS
+    scale, digits = field.scale, field.precision or _MOST_DIGITS
     if scale < 0:  # the digits before the point end in zeros
-        scale, digits = 0, (each.precision - scale if each.precision else _MOST_DIGITS)
+        scale, digits = 0, (field.precision - scale if field.precision else _MOST_DIGITS)
     if not scale <= digits <= _MOST_DIGITS:
         return Node(Kind.STRING)
     return Node(Kind.DECIMAL, digits=(digits - scale, scale))

@@ -34,12 +34,12 @@ def _names(fields: Fields) -> Iterator[str]:
 
 def _fields(kind: iceberg.StructType, options: ConvertOptions, is_top: bool = False) -> Iterator[str]:
     yield str(len(kind.fields))
-    for each in kind.fields:
-        yield each.name
-        yield folded(each.name)
-        may_lack = is_top and each.name in options.may_lack
-        of_column = options.of_column(each.name) if is_top else options
-        yield from _column(each.field_type, each.required, of_column, may_lack, is_top and _defers(each, options))
+    for field in kind.fields:
+        yield field.name
+        yield folded(field.name)
+        may_lack = is_top and field.name in options.may_lack
+        of_column = options.of_column(field.name) if is_top else options
+        yield from _column(field.field_type, field.required, of_column, may_lack, is_top and _defers(field, options))
 
 
 def _defers(field: iceberg.NestedField, options: ConvertOptions) -> bool:

@@ -113,7 +113,7 @@ def is_contended(
 def has_case_twins(node: Node) -> bool:
     """Return whether two fields of an object differ by case only."""
     is_twin = len({folded(name) for name in node.fields}) < len(node.fields)
-    return is_twin or any(has_case_twins(each) for each in node.fields.values())
+    return is_twin or any(has_case_twins(child) for child in node.fields.values())
 
 
 def _new_schema(node: Node, types: ColumnTypes, case_insensitive: bool, limit: int) -> tuple[Schema, bool]:
@@ -162,8 +162,8 @@ def _added(new: Node, columns: iceberg.StructType, types: _Types) -> Iterator[Ne
 
 def refusal(node: Node, kind: iceberg.StructType, names: ColumnNames) -> Refusal | None:
     """Return why one of the new fields (of `known_fields`) cannot become a column; None if all can."""
-    found = (names.refusal(path, name) for path, name, _ in _new_fields(node, kind, ColumnPath()))
-    return next(filter(None, found), None)
+    reasons = (names.refusal(path, name) for path, name, _ in _new_fields(node, kind, ColumnPath()))
+    return next(filter(None, reasons), None)
 
 
 def event_refusal(
@@ -181,7 +181,7 @@ def event_refusal(
 
 def without_refused(node: Node, kind: iceberg.IcebergType, names: ColumnNames, path: ColumnPath = _TOP) -> Node:
     """Return new fields (of `known_fields`) without those that cannot become columns."""
-    types = {each.name: each.field_type for each in kind.fields} if isinstance(kind, iceberg.StructType) else {}
+    types = {field.name: field.field_type for field in kind.fields} if isinstance(kind, iceberg.StructType) else {}
     fields: dict[str, Node] = {}
     for name, below in node.fields.items():
         if below.kind is not Kind.KNOWN:
@@ -193,13 +193,13 @@ def without_refused(node: Node, kind: iceberg.IcebergType, names: ColumnNames, p
         elif name in types:
             fields[name] = without_refused(below, types[name], names, path.field(name))
     return replace(
-        node, fields={name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields}
+        node, fields={name: field for name, field in fields.items() if field.kind is not Kind.KNOWN or field.fields}
     )
 
 
 def _new_fields(node: Node, kind: iceberg.IcebergType, path: ColumnPath) -> Iterator[tuple[ColumnPath, str, Node]]:
     """Yield the new fields below a node of `known_fields`: the path of the struct, the field's name, its node."""
-    types = {each.name: each.field_type for each in kind.fields} if isinstance(kind, iceberg.StructType) else {}
+    types = {field.name: field.field_type for field in kind.fields} if isinstance(kind, iceberg.StructType) else {}
     for name, below in node.fields.items():
         if below.kind is not Kind.KNOWN:
             yield path, name, below
@@ -220,21 +220,23 @@ def known_fields(node: Node, kind: iceberg.IcebergType, case_insensitive: bool =
         fields = {ELEMENT: known_fields(node.fields[ELEMENT], kind.element_type, case_insensitive)}
     elif isinstance(kind, iceberg.MapType) and node.kind is not Kind.LIST:
         values = [node.fields[VALUE]] if node.kind is Kind.MAP else list(node.fields.values())
-        below = [known_fields(each, kind.value_type, case_insensitive) for each in values]
+        below = [known_fields(child, kind.value_type, case_insensitive) for child in values]
         joined = Node(Kind.KNOWN)
-        for each in below:
-            joined = join(joined, each)
+        for child in below:
+            joined = join(joined, child)
         fields = {VALUE: joined}
     elif isinstance(kind, iceberg.StructType) and node.kind not in (Kind.LIST, Kind.MAP):
-        names = {each.name: each.field_type for each in kind.fields}
+        names = {child.name: child.field_type for child in kind.fields}
         by_fold = {folded(name): name for name in names} if case_insensitive else {}
-        for name, each in node.fields.items():
+        for name, child in node.fields.items():
             column = name if name in names or not by_fold else by_fold.get(folded(name), name)
             if column in names:
-                fields[column] = known_fields(each, names[column], case_insensitive)
-            elif each.kind is not Kind.NULL:
-                fields[name] = each
-    return Node(Kind.KNOWN, {name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields})
+                fields[column] = known_fields(child, names[column], case_insensitive)
+            elif child.kind is not Kind.NULL:
+                fields[name] = child
+    return Node(
+        Kind.KNOWN, {name: child for name, child in fields.items() if child.kind is not Kind.KNOWN or child.fields}
+    )
 
 
 def _priority(field: tuple[str, Node]) -> tuple[int, str]:
@@ -262,11 +264,11 @@ def _without_case(node: Node) -> Node:
 
 def _wider(node: Node, path: Path) -> Iterator[tuple[str, str]]:
     """Yield the dotted names of columns to widen below a node of `widened`, and their new types."""
-    for name, each in node.fields.items():
-        if each.kind is Kind.KNOWN:
-            yield from _wider(each, (*path, name))
+    for name, child in node.fields.items():
+        if child.kind is Kind.KNOWN:
+            yield from _wider(child, (*path, name))
         else:
-            yield ".".join((*path, name)), str(_primitive(each))
+            yield ".".join((*path, name)), str(_primitive(child))
 
 
 def unclear(node: Node, types: ColumnTypes, path: Path = ()) -> Iterator[tuple[str, Kind]]:
@@ -275,8 +277,8 @@ def unclear(node: Node, types: ColumnTypes, path: Path = ()) -> Iterator[tuple[s
         return
     if node.kind in (Kind.DIGITS, Kind.MIXED) or (node.kind in (Kind.NANOS, Kind.ZONES) and types.date_times):
         yield ".".join(path), node.kind
-    for name, each in node.fields.items():
-        yield from unclear(each, types, (*path, name))
+    for name, child in node.fields.items():
+        yield from unclear(child, types, (*path, name))
 
 
 class _Types:
@@ -316,17 +318,17 @@ class _Types:
         return _primitive(node)
 
     def _struct(self, node: Node, path: ColumnPath) -> iceberg.IcebergType:
-        present = [(name, each) for name, each in node.fields.items() if each.kind is not Kind.NULL]
+        present = [(name, child) for name, child in node.fields.items() if child.kind is not Kind.NULL]
         refused, numbered = None, []
-        for name, each in present:
+        for name, child in present:
             if self.names.take(path, name):
-                numbered.append((name, each, self._next_id()))
+                numbered.append((name, child, self._next_id()))
             else:
                 refused = refused or self.names.refusal(path, name)
         self.lost = self.lost or (refused if numbered else None)
         fields = [
-            iceberg.NestedField(number, name, self.of(each, path.field(name)), required=False, doc=each.doc or None)
-            for name, each, number in numbered
+            iceberg.NestedField(number, name, self.of(child, path.field(name)), required=False, doc=child.doc or None)
+            for name, child, number in numbered
         ]
         return iceberg.StructType(*fields) if fields else iceberg.StringType()
 

@@ -43,13 +43,13 @@ def _widened(kind: Any, path: str, wider: Mapping[str, str]) -> Any:
 
 def _struct(schema: dict[str, Any], path: Sequence[str]) -> dict[str, Any]:
     """Return the struct at a path; `element` and `value` are the names below lists and maps."""
-    found = schema
+    kind = schema
     for step in path:
-        if found["type"] == "struct":
-            found = next(field["type"] for field in found["fields"] if field["name"] == step)
+        if kind["type"] == "struct":
+            kind = next(field["type"] for field in kind["fields"] if field["name"] == step)
         else:
-            found = found[step]
-    return found
+            kind = kind[step]
+    return kind
 
 
 def _numbered(kind: Any, ids: Iterator[int]) -> Any:

@@ -99,12 +99,12 @@ def infer(rows: pa.Table, fields: Fields = ALL_FIELDS) -> Inferred:
         rows: The events.
         fields: The fields to infer.
     """
-    found = Inferred()
+    inferred = Inferred()
     for node, at, is_declared in _observe(rows, _Fields(ConvertOptions(fields=fields))):
-        found = found.merge(
+        inferred = inferred.merge(
             Inferred(Node(Kind.STRUCT, fields.of(node.fields), count=0), len(at), is_declared or not len(at))
         )
-    return found
+    return inferred
 
 
 def may_be_refused(rows: pa.Table, inferred: Inferred, case_insensitive: bool) -> bool:
@@ -166,23 +166,23 @@ class UnknownColumns:
 
     def find(self, rows: pa.Table) -> Unknown:
         """Find the unknown fields of events (`event`, and `_schema` if it exists)."""
-        found, rejects = Inferred(), list[Reject]()
+        inferred, rejects = Inferred(), list[Reject]()
         for declared, at in by_schema(rows):
             events = _events(rows, at)
             new, refused = self._by_values(events) if declared is None else self._by_schema(events, declared)
-            rejects += [each._replace(row=int(at[each.row])) for each in refused]
+            rejects += [reject._replace(row=int(at[reject.row])) for reject in refused]
             if new.fields:
-                found = found.merge(Inferred(new, len(at) - len(refused), declared is not None))
-        return Unknown(found, rejects)
+                inferred = inferred.merge(Inferred(new, len(at) - len(refused), declared is not None))
+        return Unknown(inferred, rejects)
 
     def _by_values(self, events: pa.Array) -> tuple[Node, list[Reject]]:
         """Return the new fields of events without a schema, and the rejected rows."""
         new, rejects = Node(Kind.STRUCT, count=0), list[Reject]()
         for node, at in self._new.of(events):
-            each = iter([(int(at[0]), node)])
+            fields_by_row = iter([(int(at[0]), node)])
             if self._refusal(node):  # find the events with that field, one by one
-                each = self._new.one_by_one(events, at)
-            for row, fields in each:
+                fields_by_row = self._new.one_by_one(events, at)
+            for row, fields in fields_by_row:
                 if refused := self._refusal(fields):
                     rejects.append(Reject(row, *refused))
                 else:
@@ -204,17 +204,17 @@ class UnknownColumns:
 
 def _observe(rows: pa.Table, reader: _Fields) -> _Found:
     """Yield nodes in the order of appearance, with the positions of their rows and whether a schema declared them."""
-    found: list[tuple[int, Node, RowNumbers, bool]] = []
+    observations: list[tuple[int, Node, RowNumbers, bool]] = []
     for declared, at in by_schema(rows):
         if declared is not None and len(at):
-            found.append((int(at[0]), declared, at if is_typed(rows) else at[:0], True))
+            observations.append((int(at[0]), declared, at if is_typed(rows) else at[:0], True))
         if is_typed(rows):
             continue
         for node, members in reader.of(_events(rows, at)):
-            found.append(
+            observations.append(
                 (int(at[members[0]]), overlay(declared, node) if declared else node, at[members], declared is not None)
             )
-    for _, node, at, is_declared in sorted(found, key=lambda each: each[0]):
+    for _, node, at, is_declared in sorted(observations, key=lambda observation: observation[0]):
         yield node, at, is_declared
 
 
@@ -268,7 +268,7 @@ def _new_fields(value: Any, kind: iceberg.IcebergType, ignores_case: bool, depth
     inside = partial(_new_fields, ignores_case=ignores_case, depth=depth + 1)
     match kind:
         case iceberg.StructType() if type(value) is dict:
-            types = {each.name: each.field_type for each in kind.fields}
+            types = {field.name: field.field_type for field in kind.fields}
             by_fold = {folded(name): name for name in types} if ignores_case else {}
             for name, item in value.items():
                 column = name if name in types else by_fold.get(folded(name)) if ignores_case else None
@@ -286,7 +286,9 @@ def _new_fields(value: Any, kind: iceberg.IcebergType, ignores_case: bool, depth
             fields[VALUE] = replace(
                 reduce(join, (inside(item, kind.value_type) for item in value.values()), _KNOWN), count=0
             )
-    return Node(Kind.KNOWN, {name: each for name, each in fields.items() if each.kind is not Kind.KNOWN or each.fields})
+    return Node(
+        Kind.KNOWN, {name: field for name, field in fields.items() if field.kind is not Kind.KNOWN or field.fields}
+    )
 
 
 _KNOWN = Node(Kind.KNOWN)
@@ -307,7 +309,7 @@ def _from_value(value: Any, depth: int = 0) -> Node:
         fields = {name: _from_value(below, depth + 1) for name, below in value.items()}
         return Node(Kind.STRUCT, fields) if fields or not depth else Node(Kind.EMPTY_OBJECT)
     element = Node(Kind.NULL)
-    for each in value:
-        element = join(element, _from_value(each, depth + 1))
+    for item in value:
+        element = join(element, _from_value(item, depth + 1))
     element = replace(element, count=0)
     return Node(Kind.EMPTY_ARRAY) if element.kind is Kind.NULL else Node(Kind.LIST, {ELEMENT: element})

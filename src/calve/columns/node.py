@@ -159,7 +159,7 @@ def _joined(first: dict[str, Node], second: dict[str, Node]) -> dict[str, Node]:
 
 def _decimal(first: Node, second: Node) -> Node:
     """Join a decimal with another node: a decimal with the digits of both, or mixed if it would have too many."""
-    digits = [each.digits if each.kind is Kind.DECIMAL else _DIGITS.get(each.kind) for each in (first, second)]
+    digits = [node.digits if node.kind is Kind.DECIMAL else _DIGITS.get(node.kind) for node in (first, second)]
     if digits[0] is None or digits[1] is None:
         return Node(Kind.MIXED)
     integer, fraction = max(digits[0][0], digits[1][0]), max(digits[0][1], digits[1][1])

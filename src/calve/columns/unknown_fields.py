@@ -34,10 +34,10 @@ class UnknownFields(NamedTuple):
     fields: list[tuple[str, ...]]
 
     @staticmethod
-    def of(found: Iterable[tuple[int, tuple[str, ...]]]) -> UnknownFields:
+    def of(fields_by_row: Iterable[tuple[int, tuple[str, ...]]]) -> UnknownFields:
         """Collect positions with their fields."""
         numbers: dict[tuple[str, ...], int] = {}
-        pairs = [(row, numbers.setdefault(fields, len(numbers))) for row, fields in found]
+        pairs = [(row, numbers.setdefault(fields, len(numbers))) for row, fields in fields_by_row]
         rows, sets = np.array(pairs, np.int64).reshape(-1, 2).T
         return UnknownFields(rows, sets, list(numbers))
 
@@ -54,13 +54,13 @@ class UnknownFields(NamedTuple):
 
     def counts(self) -> dict[str, int]:
         """Count the events by field; after the first `tally.MOST_NAMES` fields all others share one count."""
-        found: dict[str, int] = {}
+        counts: dict[str, int] = {}
         if not len(self.sets):
-            return found
+            return counts
         for number, count in zip(*np.unique(self.sets, return_counts=True), strict=True):
             for name in self.fields[number]:
-                tally.add_bounded(found, {encodable(cut(name)): int(count)})
-        return found
+                tally.add_bounded(counts, {encodable(cut(name)): int(count)})
+        return counts
 
 
 NO_UNKNOWN = UnknownFields(np.zeros(0, np.int64), np.zeros(0, np.int64), [])
@@ -81,7 +81,7 @@ def finder(kind: iceberg.IcebergType, case_insensitive: bool, path: str = "") ->
 
 
 def _in_struct(kind: iceberg.StructType, case_insensitive: bool, path: str) -> Find:
-    columns = {each.name: finder(each.field_type, case_insensitive, f"{path}{each.name}.") for each in kind.fields}
+    columns = {field.name: finder(field.field_type, case_insensitive, f"{path}{field.name}.") for field in kind.fields}
     if case_insensitive:
         columns = {folded(name): below for name, below in columns.items()} | columns
 

@@ -27,12 +27,12 @@ def widened(node: Node, kind: iceberg.IcebergType) -> Node:
     match kind:
         case iceberg.StructType() if node.kind not in (Kind.LIST, Kind.MAP):
             types = _optional(kind)
-            return _known({name: widened(each, types[name]) for name, each in node.fields.items() if name in types})
+            return _known({name: widened(child, types[name]) for name, child in node.fields.items() if name in types})
         case iceberg.ListType() if ELEMENT in node.fields and node.kind is not Kind.STRUCT:
             return _known({ELEMENT: widened(node.fields[ELEMENT], kind.element_type)})
         case iceberg.MapType() if node.kind is not Kind.LIST:
             below = [node.fields[VALUE]] if node.kind is Kind.MAP else node.fields.values()
-            values = (widened(each, kind.value_type) for each in below)
+            values = (widened(child, kind.value_type) for child in below)
             return _known({VALUE: reduce(join, values, _NOTHING)})
         case iceberg.IntegerType() if node.kind in (Kind.LONG, Kind.WIDE_LONG):
             return Node(Kind.LONG)
@@ -55,11 +55,11 @@ def needed(value: Any, kind: iceberg.IcebergType) -> Node:
     match kind:
         case iceberg.StructType():
             types = _optional(kind)
-            return _known({name: needed(each, types[name]) for name, each in value.items() if name in types})
+            return _known({name: needed(child, types[name]) for name, child in value.items() if name in types})
         case iceberg.ListType():
-            return _known({ELEMENT: reduce(join, (needed(each, kind.element_type) for each in value), _NOTHING)})
+            return _known({ELEMENT: reduce(join, (needed(child, kind.element_type) for child in value), _NOTHING)})
         case iceberg.MapType():
-            values = (needed(each, kind.value_type) for _, each in value)
+            values = (needed(child, kind.value_type) for _, child in value)
             return _known({VALUE: reduce(join, values, _NOTHING)})
         case iceberg.IntegerType() if not -(2**31) <= value < 2**31:
             return Node(Kind.LONG)
@@ -74,20 +74,20 @@ def needed(value: Any, kind: iceberg.IcebergType) -> Node:
 
 
 def _optional(kind: iceberg.StructType) -> dict[str, iceberg.IcebergType]:
-    return {each.name: each.field_type for each in kind.fields if not each.required}
+    return {field.name: field.field_type for field in kind.fields if not field.required}
 
 
 def _known(fields: dict[str, Node]) -> Node:
-    found = {name: each for name, each in fields.items() if each.kind is not Kind.NULL}
-    return Node(Kind.KNOWN, found) if found else _NOTHING
+    narrow = {name: child for name, child in fields.items() if child.kind is not Kind.NULL}
+    return Node(Kind.KNOWN, narrow) if narrow else _NOTHING
 
 
 def _widest(kind: Any) -> Any:
     match kind:
         case iceberg.StructType():
             fields = [
-                each if each.required else each.model_copy(update={"field_type": _widest(each.field_type)})
-                for each in kind.fields
+                field if field.required else field.model_copy(update={"field_type": _widest(field.field_type)})
+                for field in kind.fields
             ]
             return iceberg.StructType(*fields)
         case iceberg.ListType():

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
-from calve.catalog.attempt import Attempt, Look, Swapped
+from calve.catalog.attempt import Attempt, InspectedTable, Swapped
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import retried
 from calve.commit.mark import CommitTarget, Mark
@@ -32,7 +32,7 @@ from calve.commit.stage import Lose, Report, refuse, stage
 from calve.commit.swap import swap
 from calve.engine.java.errors import java_errors
 from calve.errors import CommitConflictError, CommitError
-from calve.observe.report import TableFiles
+from calve.observe.report import BranchFileStats
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE
 from calve.table.loaded import Table
@@ -69,7 +69,7 @@ class Outcome:
     delete_files: int = 0
     began: bool = False
     table: Table | None = None
-    held: TableFiles | None = None
+    held: BranchFileStats | None = None
     is_all: bool = True
 
     @property
@@ -177,14 +177,14 @@ def _clear(catalog: Catalog, target: CommitTarget, mark: Mark) -> None:
         swap(begun, target.branch, (mark.key(target.branch), mark.text(reached)))
 
 
-def inspect(begun: Attempt, target: CommitTarget, mark: Mark) -> tuple[Look, int]:
+def inspect(begun: Attempt, target: CommitTarget, mark: Mark) -> tuple[InspectedTable, int]:
     """Inspect a table; return also the last batch of this pipeline in it.
 
     Raises:
         CommitError: It is another table by now, or a tag has the name of the branch.
         OvertakenError: Another state has committed under this pipeline's name.
     """
-    state = begun.look(target.branch, mark.key(target.branch))
+    state = begun.inspect(target.branch, mark.key(target.branch))
     _check_same_table(target, state.uuid)
     _check_branch(target, state.is_tag)
     reached = mark.read(state.mark, target)
@@ -257,7 +257,7 @@ def _choose(target: CommitTarget, files: _Files, reached: int, most: int | None)
     return _Choice(waiting, {batch: files[batch] for batch in (waiting[:most] if merges else waiting)}, merges)
 
 
-def _adapt(target: CommitTarget, state: Look, files: _Files) -> tuple[_Files, set[str]]:
+def _adapt(target: CommitTarget, state: InspectedTable, files: _Files) -> tuple[_Files, set[str]]:
     """Adapt files to the table; return also the paths of deletes that match no row and are left out."""
     adapted = {batch: make_global(state.specs, files[batch]) for batch in files}
     needless = _needless_deletes(adapted) if _is_new(state) and target.write_mode == EQUALITY_DELETE else set[str]()
@@ -266,7 +266,7 @@ def _adapt(target: CommitTarget, state: Look, files: _Files) -> tuple[_Files, se
     }, needless
 
 
-def _is_new(state: Look) -> bool:
+def _is_new(state: InspectedTable) -> bool:
     """Return whether neither the branch nor the table has a snapshot."""
     return state.is_empty and not state.has_branch
 
@@ -303,9 +303,9 @@ def _joined(done: Sequence[Outcome]) -> Outcome:
     )
 
 
-def _held(swapped: Swapped) -> TableFiles:
+def _held(swapped: Swapped) -> BranchFileStats:
     """Return the files of a branch after its commit."""
-    return TableFiles(
+    return BranchFileStats(
         data_files=swapped.total("data-files"),
         size_bytes=swapped.total("files-size"),
         delete_files=swapped.total("delete-files"),

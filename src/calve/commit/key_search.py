@@ -25,7 +25,7 @@ from pyiceberg.types import NestedField
 
 from calve.arrays import RowNumbers
 from calve.errors import CommitError, SinkUnavailableError
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.state.durable import local_path
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
@@ -101,7 +101,7 @@ class KeySearch:
         self._names = [field.name for field in fields]
         parts = [self._columns(rows).append_column("batch", pa.repeat(batch, len(rows))) for batch, rows in keys]
         sql = f"SELECT {', '.join(self._names)}, max(batch) AS last FROM keys GROUP BY ALL"
-        self._keys = duck.run(sql, keys=pa.concat_tables(parts))
+        self._keys = duckdb_session.run(sql, keys=pa.concat_tables(parts))
         if any(self._keys.column(name).null_count for name in self._names):
             raise UnsearchableError("a key is null")
         kinds = zip(self._names, self._types, strict=True)
@@ -142,7 +142,7 @@ class KeySearch:
         columns = pa.concat_tables([part.columns for part in parts])
         numbered = columns.append_column("row", pa.array(np.arange(len(columns))))
         sql = f"SELECT rows.row, keys.last FROM rows JOIN keys USING ({', '.join(self._names)})"
-        hits = duck.run(sql, rows=numbered, keys=self._keys)
+        hits = duckdb_session.run(sql, rows=numbered, keys=self._keys)
         rows, last = hits.column("row").to_numpy(), hits.column("last").to_numpy()
         starts = np.cumsum([0, *(len(part.columns) for part in parts)])
         which = np.searchsorted(starts, rows, "right") - 1

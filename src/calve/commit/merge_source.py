@@ -19,7 +19,7 @@ from calve.arrays import RowNumbers
 from calve.catalog.catalog import Catalog
 from calve.engine.engine import Engine
 from calve.errors import SinkUnavailableError
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.reduce.absent import lacks
 from calve.reduce.key import ABSENT, EVENTS
 
@@ -62,7 +62,7 @@ class Staged:
         """Return the positions of updates that are certainly not rows, and of those that need an older row."""
         mask = np.zeros(len(self.updates), bool)
         for number in self.required.intersection(self.absent):
-            mask |= lacks(duck.one_array(self.updates.column(ABSENT)), number)
+            mask |= lacks(duckdb_session.one_array(self.updates.column(ABSENT)), number)
         surely = self.fresh[mask[self.fresh]]
         mask[self.fresh] = False
         return surely, np.flatnonzero(mask)
@@ -93,7 +93,7 @@ class Staged:
         """Return one row per key, broadcast to every task; `ABSENT` is null if the row is deleted."""
         rows = self.deletes
         if self.columns:
-            absent = duck.one_array(self.updates.column(ABSENT))
+            absent = duckdb_session.one_array(self.updates.column(ABSENT))
             keeps = np.ones(len(self.updates), bool)
             keeps[self.fresh] = False
             nothing = pa.array([[]], absent.type).take(pa.repeat(0, len(absent)))
@@ -152,7 +152,7 @@ def _freshened(staged: Staged, keys: list[str]) -> Staged:
         for rows in (staged.updates, staged.deletes)
     ]
     sql = f"SELECT updates.row AS one, deletes.row AS other FROM updates JOIN deletes USING ({', '.join(keys)})"
-    both = duck.run(sql, updates=numbered[0], deletes=numbered[1])
+    both = duckdb_session.run(sql, updates=numbered[0], deletes=numbered[1])
     if not len(both):
         return staged
     kept = np.setdiff1d(np.arange(len(staged.deletes)), both.column("other").to_numpy())
@@ -221,7 +221,7 @@ def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not _is_odd(column.type):
         return column
     sql = f"SELECT one::{_sql_type(column.type)} AS one FROM rows"
-    return duck.run(sql, rows=pa.table({"one": column})).column("one")
+    return duckdb_session.run(sql, rows=pa.table({"one": column})).column("one")
 
 
 def _is_odd(kind: pa.DataType) -> bool:

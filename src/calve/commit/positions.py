@@ -26,7 +26,7 @@ from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import called
 from calve.record.content_file import Bounds, ContentFile
 from calve.reduce.key import ABSENT
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 from calve.table.loaded import Table
 
 __all__ = ["bounds_of", "delete_by_position", "distinct_rows", "write_deletes"]
@@ -144,5 +144,5 @@ def write_deletes(java: Any, data: Sequence[ContentFile], positions: Mapping[str
     rows = np.concatenate(list(positions.values())).astype("<i8")
     arguments = msgspec.json.encode(staged).decode(), json.dumps(list(positions)), counts.tobytes(), rows.tobytes()
     hidden: int = called(java, "write", *arguments)
-    reach("commit.after-deletes")
+    stop_at("commit.after-deletes")
     return hidden

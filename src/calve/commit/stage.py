@@ -15,7 +15,7 @@ from calve.engine.java.errors import unforeseen_errors
 from calve.errors import InvariantError
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
-from calve.stop_point import meet
+from calve.stop_point import fail_if
 
 __all__ = ["Lose", "Report", "refuse", "stage"]
 
@@ -65,7 +65,7 @@ def stage(catalog: Catalog, begun: Attempt, target: CommitTarget, files: _Batche
         return tuple(files)
     if target.write_mode == MERGE_ON_READ:
         with unforeseen_errors(_STEP, target.identifier):
-            meet("commit.stage", lambda: [file.file_path for file in staged])
+            fail_if("commit.stage", lambda: [file.file_path for file in staged])
             is_staged = delete_by_position(catalog, begun, target.branch, files, report.summary)
         if is_staged:
             for batch in files:
@@ -120,7 +120,7 @@ def _stage(
     lost: list[bytes] = []
     deletes = [file for file in files if not file.is_data]
     with unforeseen_errors(_STEP, target.identifier):
-        meet("commit.stage", lambda: [file.file_path for file in files])
+        fail_if("commit.stage", lambda: [file.file_path for file in files])
         if deletes and target.write_mode != EQUALITY_DELETE:
             catalog.spark.describe(summary.get(_WHO[0], "calve"), f"merge into {target.identifier}")
             lost = merge_changes(catalog, begun.transaction, target.branch, target.write_mode, deletes)

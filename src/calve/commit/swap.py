@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calve.catalog.attempt import Attempt, Swapped
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["swap"]
 
@@ -22,7 +22,7 @@ def swap(attempt: Attempt, branch: str, mark: tuple[str, str] | None = None) -> 
     Raises:
         Py4JJavaError: The table has changed since it was inspected, or the catalog's answer is lost.
     """
-    reach("commit.before-swap")
+    stop_at("commit.before-swap")
     swapped = attempt.swap(branch, mark)
-    reach("commit.after-swap")
+    stop_at("commit.after-swap")
     return swapped

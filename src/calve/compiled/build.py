@@ -28,7 +28,7 @@ CHECKED = CORE / "target" / "checked" / FILE.name
 _WITHOUT = f"Calve works without it, but {SLOWER}"
 _HINT = "To have it, install Rust (https://rustup.rs) and do this again"
 _SOURCES_VARIABLE = "CALVE_CORE_SOURCES"
-"""What `border.rs` puts into the library."""
+"""What `ffi.rs` puts into the library."""
 _SOURCES = ("Cargo.toml", "Cargo.lock", "src/**/*.rs")
 _LINES = 12
 
@@ -51,12 +51,12 @@ def build(*, checked: bool = False) -> str:
 
 
 def digest() -> str:
-    """Return the digest of the sources and of the kind of machine: what tells one library from another."""
-    found = hashlib.sha256(f"{sys.platform} {platform.machine()} {platform.libc_ver()[0]}".encode())
+    """Return the digest of the sources and of the kind of machine: it identifies a library."""
+    hasher = hashlib.sha256(f"{sys.platform} {platform.machine()} {platform.libc_ver()[0]}".encode())
     for file in sorted(file for pattern in _SOURCES for file in CORE.glob(pattern)):
         content = file.read_bytes()
-        found.update(f"\n{file.relative_to(CORE).as_posix()} {len(content)}\n".encode() + content)
-    return found.hexdigest()
+        hasher.update(f"\n{file.relative_to(CORE).as_posix()} {len(content)}\n".encode() + content)
+    return hasher.hexdigest()
 
 
 def wheel_platform() -> str:
@@ -83,16 +83,16 @@ def cargo_fault() -> str:
     if ran.returncode:  # rustup's proxy without a toolchain
         lines = [line.strip().rstrip(".") for line in ran.stderr.splitlines() if line.strip()]
         return f"{cargo} does not work: {lines[0].removeprefix('error: ') if lines else f'exit code {ran.returncode}'}"
-    found = re.search(r"(\d+)\.(\d+)", ran.stdout)
-    if found and (int(found[1]), int(found[2])) < _oldest():
-        return f"{cargo} is too old: the core needs {'.'.join(map(str, _oldest()))}, and this is {found[0]}"
+    version = re.search(r"(\d+)\.(\d+)", ran.stdout)
+    if version and (int(version[1]), int(version[2])) < _oldest():
+        return f"{cargo} is too old: the core needs {'.'.join(map(str, _oldest()))}, and this is {version[0]}"
     return ""
 
 
 def _oldest() -> tuple[int, int]:
     """Return the oldest version of cargo that will do."""
-    found = re.search(r'rust-version = "(\d+)\.(\d+)"', (CORE / "Cargo.toml").read_text())
-    return (int(found[1]), int(found[2])) if found else (0, 0)
+    version = re.search(r'rust-version = "(\d+)\.(\d+)"', (CORE / "Cargo.toml").read_text())
+    return (int(version[1]), int(version[2])) if version else (0, 0)
 
 
 def _try(library: Path, profile: str, sources: str) -> str:
@@ -100,11 +100,11 @@ def _try(library: Path, profile: str, sources: str) -> str:
         return f"{fault}, so the compiled core is not built. {_WITHOUT}. {_HINT}"
     cargo = shutil.which("cargo") or "cargo"
     print(f"      cargo builds the compiled core ({profile}), some seconds", file=sys.stderr, flush=True)
-    made = CORE / "target" / profile / FILE.name
-    if said := _run(cargo, profile, sources) or ("" if made.is_file() else f"there is no {made}"):
+    built = CORE / "target" / profile / FILE.name
+    if said := _run(cargo, profile, sources) or ("" if built.is_file() else f"there is no {built}"):
         return f"The compiled core could not be built. {_WITHOUT}. cargo's last lines:\n{said}"
-    if made != library:
-        _publish(made, library)
+    if built != library:
+        _publish(built, library)
     return ""
 
 
@@ -121,10 +121,10 @@ def _run(cargo: str, profile: str, sources: str) -> str:
     return ""
 
 
-def _publish(made: Path, library: Path) -> None:
+def _publish(built: Path, library: Path) -> None:
     """Put the library in its place at once: a process that has the old one open keeps it."""
     unpublished = library.with_name(f".{library.name}.{os.getpid()}")
-    shutil.copy(made, unpublished)
+    shutil.copy(built, unpublished)
     unpublished.replace(library)
 
 

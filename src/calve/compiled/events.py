@@ -1,4 +1,4 @@
-"""The functions of the compiled core, over Arrow arrays (`core/src/border.rs` is their other side)."""
+"""The functions of the compiled core, over Arrow arrays (`core/src/ffi.rs` is their other side)."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from calve.compiled.library import load
 
 __all__ = [
     "HINT",
-    "Converted",
-    "Converter",
-    "Decoded",
     "Deferred",
-    "Envelopes",
+    "FastConverted",
+    "FastConverter",
+    "FastDecoded",
+    "FastEnvelopes",
     "Observed",
     "Observer",
     "Program",
@@ -50,7 +50,7 @@ class Deferred(NamedTuple):
     """Values that the core did not take, in columns where that decides nothing else: the exact converter decides them.
 
     Attributes:
-        rows: Their rows in `Converted.columns`, where they are null.
+        rows: Their rows in `FastConverted.columns`, where they are null.
         columns: The numbers of their columns.
         texts: The values as JSON (large binary).
     """
@@ -60,7 +60,7 @@ class Deferred(NamedTuple):
     texts: pa.Array
 
 
-class Converted(NamedTuple):
+class FastConverted(NamedTuple):
     """What became of events.
 
     Attributes:
@@ -70,8 +70,8 @@ class Converted(NamedTuple):
         sets: Of each of these, the number of its set of such fields.
         fields: All sets, as dotted paths.
         deferred: The values of these rows that are still to be decided.
-        new: What the fields without a column hold, as JSON values (`Node.from_json`); None where it was not looked at,
-            or where the observer would tell more of these rows.
+        new: What the fields without a column hold, as JSON values (`Node.from_json`); None where it was not read,
+            or where the observer would find more in these rows.
     """
 
     columns: pa.RecordBatch
@@ -88,7 +88,7 @@ class Observed(NamedTuple):
 
     Attributes:
         fields: As JSON values, see `Node.from_json`.
-        left: The positions of events that it does not tell of: only the exact reader knows whether they are JSON.
+        left: The positions of events that need the exact reader: only it knows whether they are JSON.
         is_all: Whether nothing was forgotten, as happens where a nested value and another one meet.
     """
 
@@ -97,7 +97,7 @@ class Observed(NamedTuple):
     is_all: bool
 
 
-class Decoded(NamedTuple):
+class FastDecoded(NamedTuple):
     """What became of envelopes of changes.
 
     Attributes:
@@ -119,7 +119,7 @@ class Decoded(NamedTuple):
     unknown: list[bytes]
 
 
-class Envelopes:
+class FastEnvelopes:
     """Decodes envelopes of one format; remembers schemas. For one thread.
 
     Args:
@@ -132,15 +132,15 @@ class Envelopes:
         self._metadata = metadata
         weakref.finalize(self, _freeing("calve_envelopes_free"), handle)
 
-    def decode(self, events: pa.Array) -> Decoded | None:
+    def decode(self, events: pa.Array) -> FastDecoded | None:
         """Decode an array of binary or string; None where the core failed, which is a mistake in it."""
         kinds = (pa.int64(), pa.string(), pa.int32(), pa.int32(), self._metadata, pa.int64(), pa.large_binary())
-        found = call("calve_envelopes_decode", events, kinds, self._handle)
-        if found is None:
+        outcome = call("calve_envelopes_decode", events, kinds, self._handle)
+        if outcome is None:
             return None
-        rows, texts, operations, schemas, metadata, silent, unknown = found[1]
+        rows, texts, operations, schemas, metadata, silent, unknown = outcome[1]
         numbers = schemas.to_numpy(), metadata, silent.to_numpy(), unknown.to_pylist()
-        return Decoded(rows.to_numpy(), texts, operations, *numbers)
+        return FastDecoded(rows.to_numpy(), texts, operations, *numbers)
 
     def learn(self, schema: bytes, meaning: Sequence[str]) -> int:
         """Remember what a schema says of rows; return its number, less than 0 if it cannot be remembered."""
@@ -151,7 +151,7 @@ class Envelopes:
         return number
 
 
-class Converter:
+class FastConverter:
     """Converts events for one table; remembers in which order fields come. For one thread.
 
     Args:
@@ -164,7 +164,7 @@ class Converter:
         self._schema = schema
         weakref.finalize(self, _freeing("calve_converter_free"), handle)
 
-    def convert(self, events: pa.Array, order: RowNumbers | None = None) -> Converted | None:
+    def convert(self, events: pa.Array, order: RowNumbers | None = None) -> FastConverted | None:
         """Convert an array of binary or string; None where the core failed, which is a mistake in it.
 
         Args:
@@ -174,14 +174,14 @@ class Converter:
         kinds = (self._schema, *_CONVERTED)
         order = None if order is None else np.ascontiguousarray(order, np.int64)
         given = (0, 0) if order is None else (order.ctypes.data, len(order))
-        found = call("calve_convert", events, kinds, self._handle, *given)
-        if found is None:
+        outcome = call("calve_convert", events, kinds, self._handle, *given)
+        if outcome is None:
             return None
-        columns, rows, unknown_rows, sets, fields, positions, numbers, texts, new = found[1]
-        paths = [tuple(each) for each in fields.to_pylist()]
+        columns, rows, unknown_rows, sets, fields, positions, numbers, texts, new = outcome[1]
+        paths = [tuple(path) for path in fields.to_pylist()]
         deferred = Deferred(positions.to_numpy(), numbers.to_numpy(), texts)
         tree = json.loads(new[0].as_py()) if len(new) else None
-        return Converted(columns, rows.to_numpy(), unknown_rows.to_numpy(), sets.to_numpy(), paths, deferred, tree)
+        return FastConverted(columns, rows.to_numpy(), unknown_rows.to_numpy(), sets.to_numpy(), paths, deferred, tree)
 
 
 class Observer:
@@ -193,11 +193,11 @@ class Observer:
 
     def observe(self, events: pa.Array) -> Observed | None:
         """Look at an array of binary or string; None where the core failed, which is a mistake in it."""
-        found = call("calve_observe", events, (pa.large_binary(), pa.int64()), self._handle)
-        if found is None:
+        outcome = call("calve_observe", events, (pa.large_binary(), pa.int64()), self._handle)
+        if outcome is None:
             return None
-        code, (fields, left) = found
-        return Observed(json.loads(fields[0].as_py()), left.to_numpy(), code == 0)
+        code, (fields, unread) = outcome
+        return Observed(json.loads(fields[0].as_py()), unread.to_numpy(), code == 0)
 
 
 class Ran(NamedTuple):
@@ -206,7 +206,7 @@ class Ran(NamedTuple):
     Attributes:
         ends: Of each event 0: it has the bytes that it had, 1: it is changed, 2: it is dropped, 3: it is left (int32).
         texts: What the first two kinds are now (binary).
-        conditions: The conditions whose values must be told before some of those left can be processed (int64).
+        conditions: The conditions whose values are needed before some of the remaining events can be processed (int64).
         choices: The fields for which they are asked for, as JSON objects (large string).
     """
 
@@ -226,8 +226,8 @@ class Program:
     def run(self, events: pa.Array) -> Ran | None:
         """Process an array of binary or string; None where the core failed, which is a mistake in it."""
         kinds = (pa.int32(), pa.binary(), pa.int64(), pa.large_string())
-        found = call("calve_program_run", events, kinds, self._handle)
-        return None if found is None else Ran(*found[1])
+        outcome = call("calve_program_run", events, kinds, self._handle)
+        return None if outcome is None else Ran(*outcome[1])
 
     def learn(self, condition: int, choices: pa.Array, values: Sequence[bool]) -> None:
         """Tell the values of a condition for some choices of its fields."""
@@ -268,14 +268,14 @@ class Values:
 
     def _called(self, name: str, values: pa.Array, number: int) -> tuple[RowNumbers, pa.RecordBatch] | None:
         kinds = self._schema, pa.int64()
-        found = call(f"calve_{self._format}_{name}", values, kinds, self._handle, number)
-        return None if found is None else (found[1][1].to_numpy(), found[1][0])
+        outcome = call(f"calve_{self._format}_{name}", values, kinds, self._handle, number)
+        return None if outcome is None else (outcome[1][1].to_numpy(), outcome[1][0])
 
 
-def converter(spec: Sequence[str], schema: pa.Schema) -> Converter | None:
+def converter(spec: Sequence[str], schema: pa.Schema) -> FastConverter | None:
     """Make a converter; None without the core, or of a table that it does not convert (see `core/src/spec.rs`)."""
     handle = _made("calve_converter_new", spec)
-    return Converter(handle, schema) if handle else None
+    return FastConverter(handle, schema) if handle else None
 
 
 def observer(spec: Sequence[str]) -> Observer | None:
@@ -284,10 +284,10 @@ def observer(spec: Sequence[str]) -> Observer | None:
     return Observer(handle) if handle else None
 
 
-def envelopes(spec: Sequence[str], metadata: pa.Schema) -> Envelopes | None:
+def envelopes(spec: Sequence[str], metadata: pa.Schema) -> FastEnvelopes | None:
     """Make a decoder of envelopes; None without the core, or of a format that it does not know."""
     handle = _made("calve_envelopes_new", spec)
-    return Envelopes(handle, metadata) if handle else None
+    return FastEnvelopes(handle, metadata) if handle else None
 
 
 def values(format: str, spec: Sequence[str], schema: pa.Schema) -> Values | None:
@@ -319,11 +319,11 @@ def pick(events: pa.Array, names: Sequence[str] = (), is_whole: bool = True) -> 
         events: An array of binary or string.
         names: The fields.
         is_whole: Whether events are read to their ends. Else they are not checked behind the last of the fields: it is
-            for the reader of the rest to tell which of them are not such objects, or repeat one of the fields.
+            the reader of the rest finds those that are not such objects, or repeat one of the fields.
     """
     text = "".join(f"{name}\0" for name in names).encode()
-    found = call("calve_pick", events, (pa.int32(), pa.large_string()), text, len(text), is_whole) if load() else None
-    return None if found is None else (found[1][0], found[1][1])
+    outcome = call("calve_pick", events, (pa.int32(), pa.large_string()), text, len(text), is_whole) if load() else None
+    return None if outcome is None else (outcome[1][0], outcome[1][1])
 
 
 def as_array(data: bytes | memoryview) -> pa.Array:

@@ -61,8 +61,8 @@ def _tried() -> ctypes.CDLL | EngineError:
     except (OSError, AttributeError) as error:
         return _missing(f"does not work here ({error})")
     version.argtypes, version.restype = (), ctypes.c_int32
-    if (found := version()) != VERSION:
-        return _missing(f"has version {found} instead of {VERSION} ({file()})")
+    if (core_version := version()) != VERSION:
+        return _missing(f"has version {core_version} instead of {VERSION} ({file()})")
     return library
 
 

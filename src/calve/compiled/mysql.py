@@ -31,10 +31,10 @@ def rows(
     """
     text = "\0".join(spec).encode()
     kinds = columns, _NUMBERS, _NUMBERS
-    found = call("calve_mysql_rows", messages, kinds, text, len(text)) if load() else None
-    if found is None or found[0] == _LEFT:
+    outcome = call("calve_mysql_rows", messages, kinds, text, len(text)) if load() else None
+    if outcome is None or outcome[0] == _LEFT:
         return None
-    values, numbers, operations = found[1]
+    values, numbers, operations = outcome[1]
     return values.columns, numbers.to_numpy().astype(np.int64), operations.to_numpy().astype(np.int64)
 
 
@@ -43,11 +43,11 @@ def packets(received: bytes | memoryview) -> tuple[int, bytes, bytes] | None:
 
     And these packets without their heads, joined, and their lengths (uint32 each).
     """
-    found = call("calve_mysql_packets", as_array(received), (_BYTES, _NUMBERS)) if load() else None
-    if found is None:
+    outcome = call("calve_mysql_packets", as_array(received), (_BYTES, _NUMBERS)) if load() else None
+    if outcome is None:
         return None
-    joined, lengths = found[1]
-    return found[0], joined[0].as_py(), lengths.to_numpy().astype("<u4").tobytes()
+    joined, lengths = outcome[1]
+    return outcome[0], joined[0].as_py(), lengths.to_numpy().astype("<u4").tobytes()
 
 
 def results(rows: pa.Array, described: bytes, columns: pa.Schema, spec: Sequence[str]) -> list[pa.Array] | None:
@@ -61,8 +61,8 @@ def results(rows: pa.Array, described: bytes, columns: pa.Schema, spec: Sequence
     """
     text = "\0".join(spec).encode()
     given = text, len(text), described, len(described)
-    found = call("calve_mysql_results", rows, (columns,), *given) if load() else None
-    if found is None or found[0] == _LEFT:
+    outcome = call("calve_mysql_results", rows, (columns,), *given) if load() else None
+    if outcome is None or outcome[0] == _LEFT:
         return None
-    values: list[pa.Array] = found[1][0].columns
+    values: list[pa.Array] = outcome[1][0].columns
     return values

@@ -37,25 +37,25 @@ class Messages(NamedTuple):
 def copied(received: bytes | memoryview, count: int) -> tuple[int, list[pa.Array]] | None:
     """Return how many of these bytes are rows of COPY, up to the first other message, and the rows as columns of texts.
 
-    None where a row is not as PostgreSQL writes it; the exact reader tells.
+    None where a row is not as PostgreSQL writes it; the exact reader then finds the reason.
 
     Args:
         received: What the server sent.
         count: The number of columns.
     """
     schema = _texts(count)
-    found = call("calve_postgres_copied", as_array(received), [schema], count) if load() else None
-    return None if found is None or not found[0] else (found[0], found[1][0].columns)
+    outcome = call("calve_postgres_copied", as_array(received), [schema], count) if load() else None
+    return None if outcome is None or not outcome[0] else (outcome[0], outcome[1][0].columns)
 
 
 def messages(received: bytes | memoryview) -> Messages | None:
     """Return the messages of replication that are completely there, up to the first other message."""
     kinds = _BYTES, _NUMBERS, _NUMBERS
-    found = call("calve_postgres_messages", as_array(received), kinds) if load() else None
-    if found is None:
+    outcome = call("calve_postgres_messages", as_array(received), kinds) if load() else None
+    if outcome is None:
         return None
-    pieces, counts, lengths = found[1]
-    return Messages(found[0], pieces.to_pylist(), counts.to_pylist(), lengths.to_numpy().astype("<u4").tobytes())
+    pieces, counts, lengths = outcome[1]
+    return Messages(outcome[0], pieces.to_pylist(), counts.to_pylist(), lengths.to_numpy().astype("<u4").tobytes())
 
 
 def rows(
@@ -70,10 +70,10 @@ def rows(
         keys: For each column, whether it is of the key.
     """
     kinds = _texts(len(keys)), _NUMBERS, _NUMBERS
-    found = call("calve_postgres_rows", changes, kinds, bytes(keys), len(keys)) if load() else None
-    if found is None or found[0] == _LEFT:
+    outcome = call("calve_postgres_rows", changes, kinds, bytes(keys), len(keys)) if load() else None
+    if outcome is None or outcome[0] == _LEFT:
         return None
-    texts, numbers, operations = found[1]
+    texts, numbers, operations = outcome[1]
     return texts.columns, numbers.to_numpy().astype(np.int64), operations.to_numpy().astype(np.int64)
 
 

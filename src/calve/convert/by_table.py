@@ -52,17 +52,17 @@ class ConvertedRows(NamedTuple):
         """Return the result with some more events rejected."""
         if not rejects:
             return self
-        rows = {each.row for each in rejects}
+        rows = {entry.row for entry in rejects}
         lost = list(rows)
         keep = ~np.isin(self.row, lost)
         return self._replace(
             rows=self.rows.filter(pa.array(keep)),
             row=self.row[keep],
-            rejects=[each for each in self.rejects if each.row not in rows] + rejects,
-            nulled=[each for each in self.nulled if each[0] not in rows],
+            rejects=[entry for entry in self.rejects if entry.row not in rows] + rejects,
+            nulled=[entry for entry in self.nulled if entry[0] not in rows],
             ignored=self.ignored.take(~np.isin(self.ignored.rows, lost)),
             unknown_rows=self.unknown_rows[~np.isin(self.unknown_rows, lost)],
-            wider=[each for each in self.wider if each[0] not in rows],
+            wider=[entry for entry in self.wider if entry[0] not in rows],
             new=None,
         )
 
@@ -90,27 +90,33 @@ class TableOrder(NamedTuple):
         return TableOrder(np.argsort(few, kind="stable"), tables.tolist(), bounds)
 
 
-def divide(found: ConvertedRows, by_table: TableOrder) -> Iterator[tuple[int, ConvertedRows]]:
+def divide(converted: ConvertedRows, by_table: TableOrder) -> Iterator[tuple[int, ConvertedRows]]:
     """Yield each table's number with its part, whose positions are those in the input; parts share their memory.
 
     Args:
-        found: The result of a conversion of events in this order: its positions are those in `by_table.order`.
+        converted: The result of a conversion of events in this order: its positions are those in `by_table.order`.
         by_table: The order.
     """
     order, bounds = by_table.order, by_table.bounds
-    named = found.ignored.take(np.argsort(found.ignored.rows, kind="stable"))
-    at, unknown, ignored = (_cut(some, bounds) for some in (found.row, found.unknown_rows, named.rows))
-    row, unknown_rows, named = order[found.row], order[found.unknown_rows], named._replace(rows=order[named.rows])
-    rejects = _by_table([(each.row, each._replace(row=int(order[each.row]))) for each in found.rejects], bounds)
-    nulled = _by_table([(place, (int(order[place]), one)) for place, one in found.nulled], bounds)
-    wider = _by_table([(place, (int(order[place]), one)) for place, one in found.wider], bounds)
-    row_bytes = found.size_bytes / max(len(found.rows), 1)
+    named = converted.ignored.take(np.argsort(converted.ignored.rows, kind="stable"))
+    at, unknown, ignored = (_cut(some, bounds) for some in (converted.row, converted.unknown_rows, named.rows))
+    row, unknown_rows, named = (
+        order[converted.row],
+        order[converted.unknown_rows],
+        named._replace(rows=order[named.rows]),
+    )
+    rejects = _by_table(
+        [(reject.row, reject._replace(row=int(order[reject.row]))) for reject in converted.rejects], bounds
+    )
+    nulled = _by_table([(place, (int(order[place]), loss)) for place, loss in converted.nulled], bounds)
+    wider = _by_table([(place, (int(order[place]), loss)) for place, loss in converted.wider], bounds)
+    row_bytes = converted.size_bytes / max(len(converted.rows), 1)
     for number, table in enumerate(by_table.tables):
-        rows = found.rows.slice(at[number], at[number + 1] - at[number])
-        mine, odd, left = (slice(*some[number : number + 2]) for some in (at, unknown, ignored))
+        rows = converted.rows.slice(at[number], at[number + 1] - at[number])
+        mine, odd, ignored_rows = (slice(*some[number : number + 2]) for some in (at, unknown, ignored))
         lost, wide, null = rejects.get(number, []), wider.get(number, []), nulled.get(number, [])
         size = int(row_bytes * len(rows))
-        odd_rows, mine_ignored = unknown_rows[odd], named.take(left)
+        odd_rows, mine_ignored = unknown_rows[odd], named.take(ignored_rows)
         yield table, ConvertedRows(rows, row[mine], lost, null, odd_rows, wide, mine_ignored, size_bytes=size)
 
 
@@ -119,10 +125,10 @@ def _cut(places: RowNumbers, bounds: npt.NDArray[np.int64]) -> list[int]:
     return cast("list[int]", np.searchsorted(places, bounds).tolist())
 
 
-def _by_table(found: list[tuple[int, T]], bounds: npt.NDArray[np.int64]) -> dict[int, list[T]]:
+def _by_table(entries: list[tuple[int, T]], bounds: npt.NDArray[np.int64]) -> dict[int, list[T]]:
     """Divide what was found at places by the table, as a number in `TableOrder.tables`, that has these."""
     divided: dict[int, list[T]] = defaultdict(list)
-    numbers = np.searchsorted(bounds, [place for place, _ in found], side="right")
-    for number, (_, each) in zip(numbers.tolist(), found, strict=True):
-        divided[number - 1].append(each)
+    numbers = np.searchsorted(bounds, [place for place, _ in entries], side="right")
+    for number, (_, entry) in zip(numbers.tolist(), entries, strict=True):
+        divided[number - 1].append(entry)
     return divided

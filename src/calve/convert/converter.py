@@ -38,7 +38,7 @@ from calve.event.validate_json import whole_array
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 
-__all__ = ["ConvertOptions", "Converted", "Converter"]
+__all__ = ["ConvertOptions", "ConvertedEvents", "Converter"]
 
 _NONE = np.zeros(0, np.int64)
 _READ = (EVENT, TYPED, SCHEMA)
@@ -46,7 +46,7 @@ _READ = (EVENT, TYPED, SCHEMA)
 
 
 @dataclass(frozen=True)
-class Converted:
+class ConvertedEvents:
     """The result of a conversion.
 
     Attributes:
@@ -92,45 +92,45 @@ class Converter:
         self._options = options or ConvertOptions()
         self._checks = checks
         self._table_schema, self.arrow_schema = _readable(table)
-        self._metadata = [each for each in self._options.metadata if each[0] in self.arrow_schema.names]
+        self._metadata = [field for field in self._options.metadata if field[0] in self.arrow_schema.names]
         names = {name for name, _ in self._metadata}
-        self._schema = Schema(*(each for each in self._table_schema.fields if each.name not in names))
-        self._columns = pa.schema([each for each in self.arrow_schema if each.name not in names])
-        self._storage = [storage_type(each.type) for each in self._columns]
+        self._schema = Schema(*(field for field in self._table_schema.fields if field.name not in names))
+        self._columns = pa.schema([field for field in self.arrow_schema if field.name not in names])
+        self._storage = [storage_type(field.type) for field in self._columns]
         self._exact = Exact(self._schema, self._options)
         self._wider: dict[str, bool] = {}
         self._core = core.converter(table_spec(self._schema, self._options), self._columns)
         self._typed = TypedConverter(self._columns, self._options)
         self._defaults = Defaults(table, self._options) if fills else None
 
-    def convert(self, rows: pa.Table) -> Converted:
+    def convert(self, rows: pa.Table) -> ConvertedEvents:
         """Convert a table with the column `event` or `_typed`."""
         rows = self._with_text_if_needed(rows)
         return self._finish(rows, self._find(rows))
 
     def convert_for(
-        self, rows: pa.Table, table_of_row: TableOfRow, left: list[RowNumbers] | None = None
-    ) -> Iterator[tuple[int, Converted]]:
+        self, rows: pa.Table, table_of_row: TableOfRow, undecided: list[RowNumbers] | None = None
+    ) -> Iterator[tuple[int, ConvertedEvents]]:
         """Convert events of several tables with the same columns at once; yield each table's number and result.
 
         Args:
             rows: As for `convert`.
             table_of_row: The number of each row's table. Positions in the results are those in `rows`.
-            left: Gets the positions of events that the core leaves, which are then not converted; None: all are.
+            undecided: Gets the positions of events that the core leaves, which are then not converted; None: all are.
         """
         rows = self._with_text_if_needed(rows)
         by_table = TableOrder.of(table_of_row)
         if len(by_table.tables) < 2:
-            yield from ((table, self._finish(rows, self._find(rows, left))) for table in by_table.tables)
+            yield from ((table, self._finish(rows, self._find(rows, undecided))) for table in by_table.tables)
             return
         if TYPED in rows.column_names or SCHEMA in rows.column_names:
             read = rows.select([name for name in _READ if name in rows.column_names])
-            found = self._find(read.take(pa.array(by_table.order)), left)
+            converted = self._find(read.take(pa.array(by_table.order)), undecided)
         else:
-            found = self._find(rows.select([EVENT]), left, by_table.order)
-        if left:
-            left[-1] = by_table.order[left[-1]]
-        for table, part in divide(found, by_table):
+            converted = self._find(rows.select([EVENT]), undecided, by_table.order)
+        if undecided:
+            undecided[-1] = by_table.order[undecided[-1]]
+        for table, part in divide(converted, by_table):
             yield table, self._finish(rows, part)
 
     def _with_text_if_needed(self, rows: pa.Table) -> pa.Table:
@@ -140,7 +140,7 @@ class Converter:
             return rows
         return with_text(with_kinds(rows, self._columns))
 
-    def _fast(self, rows: pa.Table, order: RowNumbers | None) -> core.Converted | None:
+    def _fast(self, rows: pa.Table, order: RowNumbers | None) -> core.FastConverted | None:
         """Convert the rows that certainly fit; in this order, if they are no typed ones."""
         typed = self._typed.reader(rows[TYPED].type) if is_typed(rows) else None
         if typed:
@@ -148,13 +148,13 @@ class Converter:
         return self._core.convert(whole_array(rows[EVENT]), order) if self._core else None
 
     def _find(
-        self, rows: pa.Table, left: list[RowNumbers] | None = None, order: RowNumbers | None = None
+        self, rows: pa.Table, undecided: list[RowNumbers] | None = None, order: RowNumbers | None = None
     ) -> ConvertedRows:
         """Convert rows, of texts alone if there is an order: positions in the result are those in it."""
         fast = self._fast(rows, order)
         slow = _remaining(len(rows), fast.rows if fast else _NONE)
-        if left is not None:
-            left.append(slow)
+        if undecided is not None:
+            undecided.append(slow)
             slow = _NONE
         at = slow if order is None else order[slow]
         texts = with_text(rows.take(pa.array(at)))[EVENT].to_pylist() if len(slow) else []
@@ -171,12 +171,12 @@ class Converter:
         table, positions = self._assemble(fast, outcome)
         odd, new = np.flatnonzero(has_unknown), None
         is_fast = fast and fast.new and len(odd) == len(fast.unknown_rows) and not has_schemas(rows)
-        if fast and is_fast and not outcome.rejects:  # the core has looked into events that it left
+        if fast and is_fast and not outcome.rejects:  # the core has read events that it left, too
             new = Node.from_json(fast.new)
-        found = (seal(table), positions, outcome.rejects, outcome.nulled, odd, outcome.wider, ignored, new)
-        return ConvertedRows(*found, size_bytes=table.nbytes)
+        parts = (seal(table), positions, outcome.rejects, outcome.nulled, odd, outcome.wider, ignored, new)
+        return ConvertedRows(*parts, size_bytes=table.nbytes)
 
-    def _decide(self, fast: core.Converted, outcome: ExactResult) -> core.Converted:
+    def _decide(self, fast: core.FastConverted, outcome: ExactResult) -> core.FastConverted:
         """Let the exact converter decide the values that the core deferred; each distinct value once."""
         columns = fast.columns.columns
         for number in np.unique(fast.deferred.columns).tolist():
@@ -207,69 +207,73 @@ class Converter:
             self._wider[schema] = bool(widened(Node(Kind.STRUCT, declared), self._schema.as_struct()).fields)
         return self._wider[schema]
 
-    def _finish(self, rows: pa.Table, found: ConvertedRows) -> Converted:
+    def _finish(self, rows: pa.Table, converted: ConvertedRows) -> ConvertedEvents:
         """Reject the events with a field that cannot become a column, and collect the other unknown fields."""
-        found, unknown = self._needed(rows, found)
-        if unknown and self._checks and (rejects := self._unwritable(rows, found, unknown)):
-            found, unknown = self._needed(rows, found.rejecting(rejects))
-        nulled = Counter(column for _, (column, _) in found.nulled)
-        reasons = {column: encodable(reason) for _, (column, reason) in reversed(found.nulled)}
-        rejected, ignored = rejects_table(found.rejects), found.ignored.counts()
-        row, lacks = pa.array(found.row), unknown if unknown else None
-        written, size = self._with_metadata(rows, found), found.size_bytes
-        return Converted(written, row, rejected, dict(nulled), lacks, reasons, ignored, size)
+        converted, unknown = self._needed(rows, converted)
+        if unknown and self._checks and (rejects := self._unwritable(rows, converted, unknown)):
+            converted, unknown = self._needed(rows, converted.rejecting(rejects))
+        nulled = Counter(column for _, (column, _) in converted.nulled)
+        reasons = {column: encodable(reason) for _, (column, reason) in reversed(converted.nulled)}
+        rejected, ignored = rejects_table(converted.rejects), converted.ignored.counts()
+        row, lacks = pa.array(converted.row), unknown if unknown else None
+        written, size = self._with_metadata(rows, converted), converted.size_bytes
+        return ConvertedEvents(written, row, rejected, dict(nulled), lacks, reasons, ignored, size)
 
-    def _needed(self, rows: pa.Table, found: ConvertedRows) -> tuple[ConvertedRows, Inferred]:
+    def _needed(self, rows: pa.Table, converted: ConvertedRows) -> tuple[ConvertedRows, Inferred]:
         """Return the result without events that have a field which cannot become a column, and the unknown fields."""
-        known = self._unknown.of_fields(found.new, len(found.unknown_rows)) if found.new else None
-        unknown = known or Inferred()
-        with_unknown = found.unknown_rows
-        if len(with_unknown) and known is None:
+        by_core = self._unknown.of_fields(converted.new, len(converted.unknown_rows)) if converted.new else None
+        unknown = by_core or Inferred()
+        with_unknown = converted.unknown_rows
+        if len(with_unknown) and by_core is None:
             events = with_text(rows if len(with_unknown) == len(rows) else rows.take(pa.array(with_unknown)))
             unknown, rejects = self._unknown.find(events)
-            found = found.rejecting([each._replace(row=int(with_unknown[each.row])) for each in rejects])
-        for _, node in found.wider:
+            converted = converted.rejecting([reject._replace(row=int(with_unknown[reject.row])) for reject in rejects])
+        for _, node in converted.wider:
             unknown = unknown.merge(Inferred(node, 1))
-        return found, unknown
+        return converted, unknown
 
-    def _unwritable(self, rows: pa.Table, found: ConvertedRows, unknown: Inferred) -> list[Reject]:
+    def _unwritable(self, rows: pa.Table, converted_rows: ConvertedRows, unknown: Inferred) -> list[Reject]:
         """Return the events that could not be written even if all unknown fields had columns.
 
         Which of several competing fields gets a column is decided by the fields of all tasks, in the driver's draft.
         """
         options, draft = self._options, self._table.draft
         if draft is None:
-            are_good = all(each.code is Code.MALFORMED for each in found.rejects)
+            are_good = all(reject.code is Code.MALFORMED for reject in converted_rows.rejects)
             if are_good and not options.types.types and not may_be_refused(rows, unknown, options.case_insensitive):
                 return []
             draft = evolved(self._table, self._unknown.needs(self._table, unknown))[0]
             options = replace(options, look_for_unknown=False)
-        at = np.sort(np.concatenate([found.row, np.array([each.row for each in found.rejects], np.int64)]))
+        at = np.sort(
+            np.concatenate([converted_rows.row, np.array([reject.row for reject in converted_rows.rejects], np.int64)])
+        )
         converted = Converter(draft, options, checks=False).convert(rows.take(pa.array(at)))
         rejects = [
-            Reject(int(at[each["row"]]), Code(each["code"]), each["field"], each["reason"])
-            for each in converted.rejects.to_pylist()
-            if options.look_for_unknown or each["code"] != Code.NO_MATCHING_FIELDS
+            Reject(int(at[reject["row"]]), Code(reject["code"]), reject["field"], reject["reason"])
+            for reject in converted.rejects.to_pylist()
+            if options.look_for_unknown or reject["code"] != Code.NO_MATCHING_FIELDS
         ]
-        known = {each.row: each for each in found.rejects if each.code is not Code.NO_MATCHING_FIELDS}
-        return [known.get(each.row, each) for each in rejects]
+        reject_of_row = {
+            reject.row: reject for reject in converted_rows.rejects if reject.code is not Code.NO_MATCHING_FIELDS
+        }
+        return [reject_of_row.get(reject.row, reject) for reject in rejects]
 
     @cached_property
     def _unknown(self) -> UnknownColumns:
         return UnknownColumns(self._table_schema, self._options)
 
-    def _with_metadata(self, events: pa.Table, found: ConvertedRows) -> pa.Table:
+    def _with_metadata(self, events: pa.Table, converted: ConvertedRows) -> pa.Table:
         """Return the rows with the columns that get metadata of their events."""
         if not self._metadata:
-            return found.rows
-        columns = dict(zip(found.rows.column_names, found.rows.columns, strict=True))
-        row = pa.array(found.row)
+            return converted.rows
+        columns = dict(zip(converted.rows.column_names, converted.rows.columns, strict=True))
+        row = pa.array(converted.row)
         for name, attribute in self._metadata:
             kind, is_there = self.arrow_schema.field(name).type, attribute in events.column_names
             columns[name] = events[attribute].take(row).cast(kind) if is_there else pa.nulls(len(row), kind)
         return pa.table([columns[name] for name in self.arrow_schema.names], schema=self.arrow_schema)
 
-    def _assemble(self, fast: core.Converted | None, outcome: ExactResult) -> tuple[pa.Table, RowNumbers]:
+    def _assemble(self, fast: core.FastConverted | None, outcome: ExactResult) -> tuple[pa.Table, RowNumbers]:
         """Merge the rows of both converters in the order of the events, and return them with their positions."""
         at = np.array(outcome.rows, np.int64)
         if fast is None or len(at):

@@ -97,7 +97,7 @@ def date_format(
         today: The year, month and day of texts whose pattern has none; None: the pattern must have all three.
 
     Raises:
-        SettingsError: The pattern cannot be read, or texts would not tell the date or the half of the day.
+        SettingsError: The pattern cannot be read, or the date or the half of the day is missing in it.
     """
     parts = [_part(pattern, part) for part in _parts(pattern)]
     groups = [part for part in parts if isinstance(part, _Part)]
@@ -161,30 +161,34 @@ def _regex(parts: list[_Part | PatternPart]) -> str:
 
     As in Java, a number takes all digits, but leaves those of numbers with a fixed width that follow directly.
     """
-    found = []
+    pieces = []
     for index, part in enumerate(parts):
         if isinstance(part, _Part):
-            found.append(f"({part.regex if not part.most else _digits(part, parts[index + 1 :])})")
+            pieces.append(f"({part.regex if not part.most else _digits(part, parts[index + 1 :])})")
         elif part.is_bracket:
-            found.append("(?>(?:" if part.text == "[" else ")?)")
+            pieces.append("(?>(?:" if part.text == "[" else ")?)")
         else:
-            found.append(re.escape(part.text))
-    opened = sum(part == "(?>(?:" for part in found) - sum(part == ")?)" for part in found)
-    return "".join(found) + ")?)" * opened
+            pieces.append(re.escape(part.text))
+    opened = sum(part == "(?>(?:" for part in pieces) - sum(part == ")?)" for part in pieces)
+    return "".join(pieces) + ")?)" * opened
 
 
 def _digits(part: _Part, following: list[_Part | PatternPart]) -> str:
     if part.least == part.most:
         return part.regex
-    left = 0
-    for each in following:
-        if not isinstance(each, _Part) or not each.most:
+    following_digits = 0
+    for next_part in following:
+        if not isinstance(next_part, _Part) or not next_part.most:
             break
-        if each.least < each.most:
-            left = 0
+        if next_part.least < next_part.most:
+            following_digits = 0
             break
-        left += each.most
-    end = f"(?=[0-9]{{{left}}}(?![0-9]))"
+        following_digits += next_part.most
+    end = f"(?=[0-9]{{{following_digits}}}(?![0-9]))"
     if part.field == "year" and part.least == 4:  # more digits need a sign, and are years that no reader supports
         return f"[0-9]{{4}}{end}"
-    return f"(?>[0-9]{{{part.most}}}(?=[0-9]{{{left}}})|[0-9]{{{part.least},{part.most}}}{end})" if left else part.regex
+    return (
+        f"(?>[0-9]{{{part.most}}}(?=[0-9]{{{following_digits}}})|[0-9]{{{part.least},{part.most}}}{end})"
+        if following_digits
+        else part.regex
+    )

@@ -44,12 +44,12 @@ class Defaults:
     def __init__(self, table: Table, options: ConvertOptions, without: Collection[str] = ()) -> None:
         self._ignores_case = options.case_insensitive
         skipped = {*without, *(name for name, _ in options.metadata)}
-        columns = [one for one in json.loads(table.schema_json)["fields"] if one["name"] not in skipped]
-        self._known = {self._folded(one["name"]) for one in columns}
+        columns = [field for field in json.loads(table.schema_json)["fields"] if field["name"] not in skipped]
+        self._known = {self._folded(field["name"]) for field in columns}
         self._texts = {
-            one["name"]: json.dumps({one["name"]: value})[1:-1].encode()
-            for one in columns
-            if one["name"] in options.fields and (value := _default(one)) is not None
+            field["name"]: json.dumps({field["name"]: value})[1:-1].encode()
+            for field in columns
+            if field["name"] in options.fields and (value := _default(field)) is not None
         }
         self._inner = _inner(columns, self._ignores_case)
 
@@ -101,15 +101,15 @@ def _default(field: Mapping[str, Any]) -> Any:
 
 def _inner(fields: Iterable[Mapping[str, Any]], ignores_case: bool) -> dict[str, _Fill]:
     """Return what fills the fields of structs in columns."""
-    found = ((field["name"], _fill_of(field["type"], ignores_case)) for field in fields)
-    return {name: fill for name, fill in found if fill is not None}
+    fills = ((field["name"], _fill_of(field["type"], ignores_case)) for field in fields)
+    return {name: fill for name, fill in fills if fill is not None}
 
 
 def _fill_of(kind: Any, ignores_case: bool) -> _Fill | None:
     if isinstance(kind, str):
         return None
     if kind["type"] == "struct":
-        defaults = {one["name"]: value for one in kind["fields"] if (value := _default(one)) is not None}
+        defaults = {field["name"]: value for field in kind["fields"] if (value := _default(field)) is not None}
         inner = _inner(kind["fields"], ignores_case)
         return partial(_fill_fields, inner, defaults, ignores_case) if defaults or inner else None
     inside = _fill_of(kind["element"] if kind["type"] == "list" else kind["value"], ignores_case)
@@ -117,8 +117,8 @@ def _fill_of(kind: Any, ignores_case: bool) -> _Fill | None:
 
 
 def _fill_each(inside: _Fill, value: Any) -> None:
-    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
-        inside(one)
+    for element in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        inside(element)
 
 
 def _fill_fields(inner: Mapping[str, _Fill], defaults: Mapping[str, Any], ignores_case: bool, value: Any) -> None:

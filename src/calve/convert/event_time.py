@@ -43,9 +43,9 @@ def _find(fields: Sequence[NestedField], column: str) -> tuple[tuple[str, ...], 
         if field.name == column:
             return (field.name,), field
         if column.startswith(f"{field.name}.") and isinstance(field.field_type, StructType):
-            names, found = _find(field.field_type.fields, column[len(field.name) + 1 :])
-            if found is not None:
-                return (field.name, *names), found
+            names, kind = _find(field.field_type.fields, column[len(field.name) + 1 :])
+            if kind is not None:
+                return (field.name, *names), kind
     return (), None
 
 
@@ -78,9 +78,11 @@ class EventTimes:
             return
         origins = events.select(self._origin)
         origins = origins if len(rows) == len(events) else origins.take(row.slice(0, len(rows)))
-        found = origins.append_column("@time", _as_integers(times)).group_by(self._origin).aggregate([("@time", "max")])
-        for one in found.to_pylist():
-            self._keep("/".join(str(one[name]) for name in self._origin), one["@time_max"], times.type)
+        latest = (
+            origins.append_column("@time", _as_integers(times)).group_by(self._origin).aggregate([("@time", "max")])
+        )
+        for part in latest.to_pylist():
+            self._keep("/".join(str(part[name]) for name in self._origin), part["@time_max"], times.type)
 
     def _keep(self, origin: str, time: int | None, kind: pa.DataType) -> None:
         if time is not None:

@@ -131,7 +131,7 @@ class Exact:
                 outcome.unknown_rows.append(row)
             if not_written := self._not_written(event, values):
                 outcome.ignored.append((row, not_written))
-            outcome.nulled += [(row, each) for each in nulled]
+            outcome.nulled += [(row, loss) for loss in nulled]
             outcome.wider += [(row, node) for node in wider]
             outcome.rows.append(row)
             good.append(values)
@@ -256,10 +256,10 @@ class _Names:
         for name in event:
             if name in self.names:
                 continue
-            found = self._folded.get(folded(name), ())
-            if len(found) > 1:
-                raise _AmbiguousError(name, found[0], found[1])
-            for column in found:
+            columns = self._folded.get(folded(name), ())
+            if len(columns) > 1:
+                raise _AmbiguousError(name, columns[0], columns[1])
+            for column in columns:
                 if column in origin:
                     raise _AmbiguousError(column, origin[column], name)
                 origin[column] = name
@@ -290,16 +290,16 @@ def _struct(kind: iceberg.StructType, options: ConvertOptions) -> Read:
         if type(value) is not dict:
             raise bad(value, "struct")
         value = names.match(value)
-        found = {}
+        values = {}
         for name, required, read_field, null in fields:
             item = value.get(name)
             if item is not None:
-                found[name] = _within(f".{name}", read_field, item)
+                values[name] = _within(f".{name}", read_field, item)
             elif required:
                 raise _DeepMismatchError(f".{name}", "a required field is missing or null")
             else:
-                found[name] = null if name in value else None
-        return found
+                values[name] = null if name in value else None
+        return values
 
     return read
 
@@ -328,10 +328,10 @@ def _map(kind: iceberg.MapType, options: ConvertOptions) -> Read:
             raise bad(value, "map")
         if kind.value_required and None in value.values():
             raise _DeepMismatchError(".value", "a required value is null")
-        found = [(read_key(key), null if item is None else read_value(item)) for key, item in value.items()]
-        if len({key for key, _ in found}) < len(found):
+        pairs = [(read_key(key), null if item is None else read_value(item)) for key, item in value.items()]
+        if len({key for key, _ in pairs}) < len(pairs):
             raise _DeepMismatchError(".key", "two keys are the same value")
-        return found
+        return pairs
 
     return read
 

@@ -33,10 +33,10 @@ def timestamp(text: str, unit: int) -> int:
     Raises:
         MismatchError: The text is not an ISO 8601 date-time, or finer than the unit.
     """
-    found = _STAMP(text)
-    if found is None:
+    match = _STAMP(text)
+    if match is None:
         raise MismatchError(f"{cut(text)!r} is not an ISO 8601 date-time")
-    year, month, day, hour, minute, second, fraction, _, sign, zone_hour, zone_minute = found.groups()
+    year, month, day, hour, minute, second, fraction, _, sign, zone_hour, zone_minute = match.groups()
     seconds = _days(text, year, month, day) * _DAY_SECONDS
     if sign:
         seconds -= _offset(text, sign, zone_hour, zone_minute)
@@ -51,8 +51,8 @@ def local_timestamp(text: str, unit: int) -> int:
     Raises:
         MismatchError: It has one, or as for `timestamp`.
     """
-    number, found = timestamp(text, unit), _STAMP(text)
-    if found and (found[8] or found[9]):
+    number, match = timestamp(text, unit), _STAMP(text)
+    if match and (match[8] or match[9]):
         why = "has an offset, which would be lost: the column was inferred from date-times without one"
         raise MismatchError(f"{cut(text)!r} {why}")
     return number
@@ -77,10 +77,10 @@ def time(text: str, unit: int) -> int:
     Raises:
         MismatchError: The text is not an ISO 8601 time, or finer than the unit.
     """
-    found = _TIME(text)
-    if found is None:
+    match = _TIME(text)
+    if match is None:
         raise MismatchError(f"{cut(text)!r} is not an ISO 8601 time")
-    return _clock(text, found.groups(), unit)
+    return _clock(text, match.groups(), unit)
 
 
 def _days(text: str, year: str, month: str, day: str) -> int:

@@ -72,10 +72,10 @@ def reader(kind: iceberg.IcebergType, options: ConvertOptions = _DEFAULT) -> Rea
             return _timestamp(_MICRO, kind, options)
         case iceberg.TimestampNanoType() | iceberg.TimestamptzNanoType():
             return _timestamp(_NANO, kind, options)
-    found = _READERS.get(type(kind))
-    if found is None:
+    read = _READERS.get(type(kind))
+    if read is None:
         raise ConvertError(f"A column of type {kind} cannot be filled from events", step="convert")
-    return found
+    return read
 
 
 def null_value(kind: iceberg.IcebergType) -> Any:
@@ -85,8 +85,8 @@ def null_value(kind: iceberg.IcebergType) -> Any:
 
 def bad(value: Any, kind: str) -> MismatchError:
     """Return the error of a value that does not fit a type."""
-    shown = cut(value if type(value) is str or type(value) is Number else dump(value))
-    return MismatchError(f"{shown!r} is not a valid {kind}" if type(value) is str else f"{shown} is not a valid {kind}")
+    text = cut(value if type(value) is str or type(value) is Number else dump(value))
+    return MismatchError(f"{text!r} is not a valid {kind}" if type(value) is str else f"{text} is not a valid {kind}")
 
 
 def _exact(value: Any, kind: str) -> Decimal:
@@ -194,10 +194,10 @@ def _binary(value: Any) -> bytes:
 
 def _fixed(length: int) -> Read:
     def read(value: Any) -> bytes:
-        found = _binary(value)
-        if len(found) != length:
-            raise MismatchError(f"{len(found)} bytes do not fit fixed[{length}]")
-        return found
+        data = _binary(value)
+        if len(data) != length:
+            raise MismatchError(f"{len(data)} bytes do not fit fixed[{length}]")
+        return data
 
     return read
 
@@ -285,10 +285,10 @@ def _parser(iso: Callable[[str, int], int], patterns: tuple[str, ...]) -> Callab
         try:
             return iso(text, unit)
         except MismatchError:
-            found = next((number for each in formats if (number := each(text)) is not None), None)
-            if found is None:
+            nanos = next((number for parse_format in formats if (number := parse_format(text)) is not None), None)
+            if nanos is None:
                 raise
-        number, rest = divmod(found * unit, _NANO)
+        number, rest = divmod(nanos * unit, _NANO)
         if rest:
             raise MismatchError(f"{cut(text)!r} has more fraction digits than the column can hold")
         return number

@@ -74,7 +74,7 @@ def named_zone(text: str) -> datetime.tzinfo:
 
 @lru_cache(2)
 def zone_regex(with_abbreviations: bool) -> str:
-    """Return a regular expression of the texts of zones; of two names that begin alike it takes the longer one."""
+    """Return a regular expression of the texts of zones; of names with the same beginning the longest one matches."""
     names = {*_regions().values(), *((*_HOURS, *_GENERIC) if with_abbreviations else ())}
     ordered = sorted(names, key=len, reverse=True)
     return f"(?>(?:UTC|GMT|UT)(?:{_CLOCK})?+|{_CLOCK}|{'|'.join(map(re.escape, ordered))}|Z)"

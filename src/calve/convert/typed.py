@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from calve.arrays import RowNumbers
 from calve.columns.options import ConvertOptions
-from calve.compiled.events import Converted, Deferred
+from calve.compiled.events import Deferred, FastConverted
 from calve.convert.typed_values import UnlikeError, fields_reader
 
 __all__ = ["TypedConverter"]
@@ -54,7 +54,7 @@ class _Reader:
         self._read = fields_reader(pa.struct(fields), list(schema))
         self._ignored = tuple(field.name for field in others) if options.count_ignored else ()
 
-    def convert(self, rows: pa.StructArray) -> Converted:
+    def convert(self, rows: pa.StructArray) -> FastConverted:
         """Convert rows; skip those with a value that may not fit its column."""
         at = _valid(rows)
         rows = rows if len(at) == len(rows) else rows.take(pa.array(at))
@@ -63,8 +63,8 @@ class _Reader:
         if not good.all():
             batch, at = batch.filter(pa.array(good)), at[good]
         if not self._ignored:
-            return Converted(batch, at, _NONE, _NONE, [], _NOTHING, None)
-        return Converted(batch, at, at, np.zeros(len(at), np.int64), [self._ignored], _NOTHING, None)
+            return FastConverted(batch, at, _NONE, _NONE, [], _NOTHING, None)
+        return FastConverted(batch, at, at, np.zeros(len(at), np.int64), [self._ignored], _NOTHING, None)
 
 
 def _valid(rows: pa.StructArray) -> RowNumbers:

@@ -49,17 +49,20 @@ def fields_reader(
     if len(indexes) < kind.num_fields:
         raise UnlikeError
     reads = [
-        (indexes.get(each.name), _column(kind[indexes[each.name]].type if each.name in indexes else pa.null(), each))
-        for each in columns
+        (
+            indexes.get(field.name),
+            _column(kind[indexes[field.name]].type if field.name in indexes else pa.null(), field),
+        )
+        for field in columns
     ]
 
     def read(values: Sequence[pa.Array], count: int) -> tuple[list[pa.Array], Mask]:
-        found, good = [], np.ones(count, bool)
+        arrays, good = [], np.ones(count, bool)
         for index, read_column in reads:
             column, is_right = read_column(pa.nulls(count) if index is None else values[index])
-            found.append(column)
+            arrays.append(column)
             good &= is_right
-        return found, good
+        return arrays, good
 
     return read
 
@@ -70,8 +73,8 @@ def _column(kind: pa.DataType, column: pa.Field) -> _Read:
         return read
 
     def read_required(values: pa.Array) -> tuple[pa.Array, Mask]:
-        found, good = read(values)
-        return found, good & _mask(found.is_valid())
+        array, good = read(values)
+        return array, good & _mask(array.is_valid())
 
     return read_required
 
@@ -186,8 +189,8 @@ def _struct(kind: pa.StructType, column: pa.StructType) -> _Read:
 
     def read(values: pa.Array) -> tuple[pa.Array, Mask]:
         is_null = values.is_null()
-        found, good = read_fields(values.flatten(), len(values))
-        return struct_array(found, list(column), is_null), good | _mask(is_null)
+        columns, good = read_fields(values.flatten(), len(values))
+        return struct_array(columns, list(column), is_null), good | _mask(is_null)
 
     return read
 
@@ -247,8 +250,8 @@ def _all(values: pa.Array) -> Mask:
     return np.ones(len(values), bool)
 
 
-def _mask(found: pa.BooleanArray) -> Mask:
-    mask: Mask = found.to_numpy(zero_copy_only=False)
+def _mask(flags: pa.BooleanArray) -> Mask:
+    mask: Mask = flags.to_numpy(zero_copy_only=False)
     return mask
 
 

@@ -57,16 +57,16 @@ def encode(value: Any) -> dict[str, bytes]:
 
 def _names(value: Any) -> tuple[str, ...]:
     """Return the names of all objects, sorted."""
-    found: set[str] = set()
+    names: set[str] = set()
     rest = [value]
     while rest:
-        each = rest.pop()
-        if type(each) is dict:
-            found.update(each)
-            rest += each.values()
-        elif type(each) is list:
-            rest += each
-    return tuple(sorted(found))
+        inner = rest.pop()
+        if type(inner) is dict:
+            names.update(inner)
+            rest += inner.values()
+        elif type(inner) is list:
+            rest += inner
+    return tuple(sorted(names))
 
 
 def _dictionary(names: tuple[str, ...]) -> tuple[bytes, _Ids]:
@@ -175,13 +175,13 @@ def _scaled(exact: Decimal) -> tuple[int, int | None]:
 
 def _integer(number: int) -> bytes:
     bits = (number if number >= 0 else ~number).bit_length()
-    kind, size = next(each for each in _INTEGERS if bits < each[1] * 8)
+    kind, size = next(entry for entry in _INTEGERS if bits < entry[1] * 8)
     return bytes([kind]) + number.to_bytes(size, "little", signed=True)
 
 
 def _decimal(digits: int, scale: int) -> bytes:
     needed = max(len(str(abs(digits))), scale)
-    kind, _, size = next(each for each in _DECIMALS if needed <= each[1])
+    kind, _, size = next(entry for entry in _DECIMALS if needed <= entry[1])
     return bytes([kind, scale]) + digits.to_bytes(size, "little", signed=True)
 
 

@@ -16,11 +16,11 @@ from pyiceberg.io import FileIO, load_file_io
 from calve import structs
 from calve.errors import WriteError
 from calve.event.dead_letter import line
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 from calve.state import durable
 from calve.state.durable import local_path
 
-__all__ = ["Losses", "counted", "keep"]
+__all__ = ["RejectsAtCommit", "counted", "keep"]
 
 
 class _Coded(msgspec.Struct):
@@ -29,7 +29,7 @@ class _Coded(msgspec.Struct):
     code: str
 
 
-class Losses:
+class RejectsAtCommit:
     """The dead letters of one table that its commits find.
 
     Args:
@@ -43,12 +43,15 @@ class Losses:
         self,
         pipeline: str,
         table: str,
-        entries: Mapping[int, Sequence[TableFiles]],
+        entries: Mapping[int, Sequence[StagedFiles]],
         io_properties: Callable[[], Mapping[str, Mapping[str, str]]],
     ) -> None:
         self._labels = {"pipeline": pipeline, "table": table}
         self._locations = {
-            batch: one.commit_rejects for batch, found in entries.items() for one in found if one.commit_rejects
+            batch: staged_table.commit_rejects
+            for batch, tables in entries.items()
+            for staged_table in tables
+            if staged_table.commit_rejects
         }
         self._io_properties = io_properties
 
@@ -60,11 +63,13 @@ class Losses:
 
     def counted(self) -> dict[int, Counter[str]]:
         """Count them by batch and code, even if an earlier process committed."""
-        found = {batch: counted(one.path, self._io(one.path)) for batch, one in self._locations.items()}
-        return {batch: codes for batch, codes in found.items() if codes}
+        counts = {batch: counted(rejects.path, self._io(rejects.path)) for batch, rejects in self._locations.items()}
+        return {batch: codes for batch, codes in counts.items() if codes}
 
     def _io(self, path: str) -> Mapping[str, str]:
-        return next((found for location, found in self._io_properties().items() if path.startswith(location)), {})
+        return next(
+            (properties for location, properties in self._io_properties().items() if path.startswith(location)), {}
+        )
 
 
 def keep(path: str, letters: Sequence[bytes], labels: Mapping[str, str], io_properties: Mapping[str, str]) -> None:
@@ -79,7 +84,7 @@ def keep(path: str, letters: Sequence[bytes], labels: Mapping[str, str], io_prop
     Raises:
         WriteError: The storage refused; nothing is committed, and Calve retries.
     """
-    content = b"".join(line({**labels, **msgspec.json.decode(each)}) for each in letters)
+    content = b"".join(line({**labels, **msgspec.json.decode(letter)}) for letter in letters)
     local = local_path(path)
     try:
         if local is not None:
@@ -101,7 +106,7 @@ def counted(path: str, io_properties: Mapping[str, str]) -> Counter[str]:
         text = _read_remote(load_file_io(dict(io_properties), path), path) if local is None else _read_local(local)
     except OSError as error:
         raise _refused(path, error) from error
-    return Counter(structs.decode(each, _Coded).code for each in text.splitlines())
+    return Counter(structs.decode(letter, _Coded).code for letter in text.splitlines())
 
 
 def _read_local(file: Path) -> bytes:

@@ -50,10 +50,10 @@ class LetterTarget:
             CalveError: It was dropped, or changed so that entries cannot be written.
         """
         with self._lock:
-            found = self._found
-        if isinstance(found, Table):
-            return found
-        raise found or NoTargetError(f"The table {self.identifier} was not opened", step=_STEP, target=self.identifier)
+            table = self._found
+        if isinstance(table, Table):
+            return table
+        raise table or NoTargetError(f"The table {self.identifier} was not opened", step=_STEP, target=self.identifier)
 
     @property
     def readable(self) -> LetterTable:
@@ -71,13 +71,13 @@ class LetterTarget:
             SchemaConflictError: It lacks a column of an entry, or has other required columns.
             UnsupportedError: It requires files that Calve cannot write.
         """
-        found = self._catalog.load(self.identifier)
-        if found is None:
-            found = self._catalog.create(self.identifier, LETTERS.model_dump_json(), PARTITIONS, PROPERTIES)
+        table = self._catalog.load(self.identifier)
+        if table is None:
+            table = self._catalog.create(self.identifier, LETTERS.model_dump_json(), PARTITIONS, PROPERTIES)
             self._info(f"created the table {self.identifier} for dead letters")
-        check_letters(found)
+        check_letters(table)
         with self._lock:
-            self._found = found
+            self._found = table
 
     def refresh(self) -> None:
         """Load the table again, and record its location. Errors of the table are raised at its next use.
@@ -86,18 +86,18 @@ class LetterTarget:
             SinkUnavailableError: The catalog does not answer.
         """
         table = self._catalog.load(self.identifier)
-        found: Table | CalveError | None = table
+        state: Table | CalveError | None = table
         if table is None:
             hint = "It was dropped or renamed; restore it, or set another one in `dlq: {table: …}`"
             message = f"The table of dead letters {self.identifier} does not exist"
-            found = NoTargetError(message, step=_STEP, target=self.identifier, hint=hint)
+            state = NoTargetError(message, step=_STEP, target=self.identifier, hint=hint)
         else:
             try:
                 check_letters(table)
             except CalveError as error:
-                found = error
+                state = error
         with self._lock:
-            self._found = found
+            self._found = state
         with contextlib.suppress(WriteError):  # recorded after the next commit, or when a run or a replay starts
             self.note()
 
@@ -139,12 +139,12 @@ def check_letters(table: Table) -> None:
 
 
 def _complaint(schema: Schema) -> str:
-    found = {field.name: field for field in schema.fields}
+    fields_by_name = {field.name: field for field in schema.fields}
     for field in LETTERS.fields:
-        column = found.get(field.name)
+        column = fields_by_name.get(field.name)
         if column is None:
             return f"it has no column {field.name} ({field.field_type})"
         if column.field_type != field.field_type:
             return f"its column {field.name} is {column.field_type}, not {field.field_type}"
-    required = [name for name, field in found.items() if field.required]
+    required = [name for name, field in fields_by_name.items() if field.required]
     return f"its column {required[0]} is required" if required else ""

@@ -24,10 +24,10 @@ def publish(rejects: Iterable[Rejects], io_properties: Mapping[str, Mapping[str,
     Raises:
         WriteError: A file cannot be published; try again.
     """
-    for one in rejects:
-        if not one.path:
+    for file in rejects:
+        if not file.path:
             continue
-        source, target = one.path, one.publish
+        source, target = file.path, file.publish
         try:
             old, new = local_path(source), local_path(target)
             if old and new:

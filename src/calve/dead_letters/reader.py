@@ -16,7 +16,7 @@ import msgspec
 import pyarrow.fs as pafs
 
 from calve import structs
-from calve.dead_letters.table import LetterTable, Look, tables_in
+from calve.dead_letters.table import LetterTable, LoadLetters, tables_in
 from calve.errors import SourceError
 from calve.observe.state_folder import Folder
 from calve.observe.status_file import read_report
@@ -153,8 +153,8 @@ def locations_of(state: str, pipeline: str) -> list[str]:
     return locations or [f"{state.rstrip('/')}/{pipeline}/{FOLDER}"]
 
 
-def stores_at(locations: Iterable[str], look: Look | None = None) -> list[LetterStore]:
-    """Open stores of dead letters: folders, and the tables of their notes, loaded by `look` if it has them.
+def stores_at(locations: Iterable[str], load: LoadLetters | None = None) -> list[LetterStore]:
+    """Open stores of dead letters: folders, and the tables of their notes, loaded by `load` if it has them.
 
     Raises:
         SourceError: A folder cannot be read.
@@ -162,7 +162,7 @@ def stores_at(locations: Iterable[str], look: Look | None = None) -> list[Letter
     stores: list[LetterStore] = []
     for folder in map(Folder.at, locations):
         with _read_errors(folder):
-            stores += [folder, *tables_in(folder, look)]
+            stores += [folder, *tables_in(folder, load)]
     return list({store.path: store for store in stores}.values())
 
 
@@ -258,8 +258,8 @@ def summarise(pipeline: str, stores: Sequence[LetterStore], skips: Skips = _noth
 def _contents(store: LetterStore, skips: Skips) -> Iterator[DeadLetter | Unreadable]:
     """Yield the contents of entries; from a table without the events."""
     if isinstance(store, LetterTable):
-        found = ((name, entry) for name in names(store) for entry in entries(store, name))
-        return (entry.content for name, entry in found if not skips(name, entry.start))
+        numbered = ((name, entry) for name in names(store) for entry in entries(store, name))
+        return (entry.content for name, entry in numbered if not skips(name, entry.start))
     return (content for content, _ in read(store, skips))
 
 
@@ -291,8 +291,8 @@ def _read_file(folder: Folder, name: str, skips: Skips) -> Iterator[tuple[DeadLe
 
 def _parsed(line: bytes, file: str, number: int) -> DeadLetter | Unreadable:
     try:
-        found = _DECODER.decode(line)
-        found.original()
-        return found
+        content = _DECODER.decode(line)
+        content.original()
+        return content
     except (msgspec.DecodeError, ValueError) as error:
         return Unreadable(file, number, str(error))

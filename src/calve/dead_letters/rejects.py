@@ -242,4 +242,4 @@ def _rows(lines: Sequence[bytes], added: dict[str, Any], schema: pa.Schema) -> p
         entry["timestamp"] = datetime.datetime.fromisoformat(entry["timestamp"])
     columns: dict[str, Any] = {name: [entry.get(name) for entry in entries] for name in schema.names}
     columns |= {"task": [added["task"]] * len(lines), "number": added["number"]}
-    return pa.table([pa.array(columns[each.name], each.type) for each in schema], schema=schema)
+    return pa.table([pa.array(columns[field.name], field.type) for field in schema], schema=schema)

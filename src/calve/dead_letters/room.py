@@ -30,15 +30,15 @@ class RoomLimits(NamedTuple):
 
 
 class Room:
-    """Looks now and then how much room for dead letters is left.
+    """Checks from time to time how much room is left for dead letters.
 
     Args:
-        limits: By location; an object store has no disk that fills, and is not looked at.
+        limits: By location; an object store has no disk that fills, and is not checked.
         clock: Monotonic seconds.
     """
 
     def __init__(self, limits: Mapping[str, RoomLimits], clock: Callable[[], float] = time.monotonic) -> None:
-        self._limits = {location: each for location, each in limits.items() if local_path(location) is not None}
+        self._limits = {location: limit for location, limit in limits.items() if local_path(location) is not None}
         self._clock = clock
         self._next_look = dict.fromkeys(self._limits, float("-inf"))
         self._sizes: dict[str, int] = {}

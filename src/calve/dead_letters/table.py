@@ -2,7 +2,7 @@
 
 A folder of dead letters has a note for each table that gets the pipeline's rejects. It has the location of the table's
 metadata at the last refresh, so a reader needs no catalog and no password. If the catalog is an SQLite file or only
-folders (`hadoop`), or if the reader has the catalog (`Look`), the current version of the table is read.
+folders (`hadoop`), or if the reader has the catalog (`LoadLetters`), the current version of the table is read.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 from calve.errors import SourceError
 from calve.observe.state_folder import Folder
 
-__all__ = ["LETTERS", "PROPERTIES", "LetterTable", "Look", "newest_in", "note", "note_name", "tables_in"]
+__all__ = ["LETTERS", "PROPERTIES", "LetterTable", "LoadLetters", "newest_in", "note", "note_name", "tables_in"]
 
 LETTERS = Schema(
     NestedField(1, "timestamp", TimestamptzType(), required=False),
@@ -161,9 +161,9 @@ class LetterTable:
     def _spans(self) -> dict[str, tuple[int, int]]:
         """The first row in the index and the number of rows, by task."""
         spans, start = {}, 0
-        for each in self._index["task"].combine_chunks().value_counts().to_pylist():
-            spans[each["values"]] = (start, each["counts"])
-            start += each["counts"]
+        for task in self._index["task"].combine_chunks().value_counts().to_pylist():
+            spans[task["values"]] = (start, task["counts"])
+            start += task["counts"]
         return spans
 
     @contextlib.contextmanager
@@ -180,7 +180,7 @@ class LetterTable:
             ) from error
 
 
-Look = Callable[[str], LetterTable | None]
+LoadLetters = Callable[[str], LetterTable | None]
 """Loads the current version of a table; None if it cannot."""
 
 
@@ -208,12 +208,12 @@ def newest_in(folder: str) -> str | None:
         OSError: The folder cannot be read.
     """
     names = [info.base_name for info in Folder.at(folder).file_infos()]
-    numbered = [(int(found[1]), name) for name in names if (found := _VERSION(name))]
+    numbered = [(int(match[1]), name) for name in names if (match := _VERSION(name))]
     return f"{folder}/{max(numbered)[1]}" if numbered else None
 
 
-def tables_in(folder: Folder, look: Look | None = None) -> list[LetterTable]:
-    """Return the tables of the notes in a folder; their current versions if `look` has them.
+def tables_in(folder: Folder, load: LoadLetters | None = None) -> list[LetterTable]:
+    """Return the tables of the notes in a folder; their current versions if `load` has them.
 
     Raises:
         OSError: The folder or a note cannot be read.
@@ -221,7 +221,7 @@ def tables_in(folder: Folder, look: Look | None = None) -> list[LetterTable]:
     names = [info.base_name for info in folder.file_infos()]
     notes = [name for name in names if name.startswith("table.") and name.endswith(".json")]
     contents = [json.loads(folder.read(name)) for name in notes]
-    return [(look(one["table"]) if look else None) or _noted(one) for one in contents]
+    return [(load(note["table"]) if load else None) or _noted(note) for note in contents]
 
 
 def _noted(content: dict[str, Any]) -> LetterTable:
@@ -272,7 +272,7 @@ def _entry(row: dict[str, Any]) -> dict[str, Any]:
 def _metadata(text: str) -> dict[str, Any] | None:
     """Read metadata; other programs may have written anything."""
     try:
-        found = json.loads(text)
+        metadata = json.loads(text)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return metadata if isinstance(metadata, dict) else None

@@ -88,8 +88,8 @@ def folded(name: str) -> str:
     """
     if name.isascii():
         return name.lower()
-    upper = (one.upper() if len(one.upper()) == 1 else one for one in name)
-    return "".join(one.lower() for one in upper).replace("i̇", "i")
+    upper = (character.upper() if len(character.upper()) == 1 else character for character in name)
+    return "".join(character.lower() for character in upper).replace("i̇", "i")
 
 
 def has_half_surrogate(name: str) -> bool:
@@ -194,9 +194,9 @@ class ColumnNames:
         """Add the columns of a type at a path."""
         match kind:
             case iceberg.StructType():
-                for each in kind.fields:
-                    self._add(path, each.name)
-                    self.add_type(each.field_type, path.field(each.name))
+                for field in kind.fields:
+                    self._add(path, field.name)
+                    self.add_type(field.field_type, path.field(field.name))
             case iceberg.ListType():
                 self.take_inside(path, ELEMENT)
                 self.add_type(kind.element_type, path.inside(ELEMENT))

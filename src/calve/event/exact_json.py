@@ -27,9 +27,11 @@ def _refuse(literal: str) -> NoReturn:
     raise MalformedError(f"{literal} is not JSON")
 
 
-def decoder(made: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None) -> Any:
-    """Create a decoder that reads JSON exactly; `made` builds objects from their pairs, instead of `dict`."""
-    return json.JSONDecoder(parse_float=Number, parse_int=Number, parse_constant=_refuse, object_pairs_hook=made)
+def decoder(build_object: Callable[[list[tuple[str, Any]]], dict[str, Any]] | None = None) -> Any:
+    """Create a decoder that reads JSON exactly; `build_object` builds objects from their pairs, instead of `dict`."""
+    return json.JSONDecoder(
+        parse_float=Number, parse_int=Number, parse_constant=_refuse, object_pairs_hook=build_object
+    )
 
 
 _decoder = decoder()
@@ -77,7 +79,7 @@ def _is_deeper(value: Any, levels: int) -> bool:
     """Return whether objects and arrays are nested deeper than a number of levels."""
     level = [value]
     for _ in range(levels):
-        below = [item for each in level for item in (each.values() if type(each) is dict else each)]
+        below = [item for container in level for item in (container.values() if type(container) is dict else container)]
         level = [item for item in below if type(item) is dict or type(item) is list]
         if not level:
             return False

@@ -144,8 +144,8 @@ def _scalar(column: pa.Array) -> pa.Array:
 def _floats(column: pa.Array) -> pa.Array:
     texts = column.cast(pa.string())
     if not pc.all(pc.is_finite(column)).as_py():
-        for found, word in _SPECIAL.items():
-            texts = pc.if_else(pc.equal(texts, found), f'"{word}"', texts)
+        for number, word in _SPECIAL.items():
+            texts = pc.if_else(pc.equal(texts, number), f'"{word}"', texts)
     if not pa.types.is_float64(column.type):  # its shortest text may be another whole number: 257851860 for 257851856
         exact = column.cast(pa.float64()).cast(pa.string())
         texts = pc.if_else(pc.match_substring_regex(texts, r"^-?[0-9]{8,}$"), exact, texts)

@@ -8,19 +8,19 @@ __all__ = ["Operation", "operation_of", "operation_sql"]
 
 
 class Operation(enum.IntEnum):
-    """The operation on a row. `PASSED_OVER` is the image before an update, which is skipped."""
+    """The operation on a row. `SKIPPED` is the image before an update, which is skipped."""
 
     INSERT = 0
     UPDATE = 1
     DELETE = 2
-    PASSED_OVER = 3
+    SKIPPED = 3
 
 
 _WORDS = {
     Operation.INSERT: ("", "index", "insert", "create", "c", "i", "r"),
     Operation.UPDATE: ("update", "u", "update_after"),
     Operation.DELETE: ("delete", "d"),
-    Operation.PASSED_OVER: ("update_before",),
+    Operation.SKIPPED: ("update_before",),
 }
 
 

@@ -60,10 +60,10 @@ def rejects_table(rejects: Iterable[Reject]) -> pa.Table:
     if not ordered:
         return _NONE
     columns: list[list[object]] = [
-        [each.row for each in ordered],
-        [each.code.value for each in ordered],
-        [encodable(each.field) for each in ordered],
-        [encodable(each.reason) for each in ordered],
+        [reject.row for reject in ordered],
+        [reject.code.value for reject in ordered],
+        [encodable(reject.field) for reject in ordered],
+        [encodable(reject.reason) for reject in ordered],
     ]
     return pa.table(columns, schema=REJECTS)
 

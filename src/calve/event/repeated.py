@@ -35,19 +35,19 @@ class RepeatedKeys:
 
     def within(self, values: Iterable[Any]) -> Iterator[str]:
         """Yield the repeated keys in some values of the event, at any depth."""
-        left = list(values) if self._found else []
-        while left:
-            value = left.pop()
+        remaining = list(values) if self._found else []
+        while remaining:
+            value = remaining.pop()
             if type(value) is dict:
                 if id(value) in self._found:
                     yield from self._found[id(value)][1]
-                left += value.values()
+                remaining += value.values()
             elif type(value) is list:
-                left += value
+                remaining += value
 
     def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found, self.top = dict(pairs), []  # the event itself is built last
-        if len(found) < len(pairs):
+        value, self.top = dict(pairs), []  # the event itself is built last
+        if len(value) < len(pairs):
             self.top = [name for name, count in Counter(name for name, _ in pairs).items() if count > 1]
-            self._found[id(found)] = (found, self.top)  # the object is kept, so that no other object gets its id
-        return found
+            self._found[id(value)] = (value, self.top)  # the object is kept, so that no other object gets its id
+        return value

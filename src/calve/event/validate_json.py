@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.compiled import events as core
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.columns import EVENT, JSON, MALFORMED, PICKED, ROW
 from calve.event.exact_json import MalformedError, dump
 from calve.event.reject import Code, Reject, rejects_table
@@ -69,7 +69,7 @@ def validated(events: pa.Table, fields: Sequence[str] = ()) -> Valid:
         Reject(row, Code.MALFORMED, "", reason) for row, reason in enumerate(given_up or ()) if reason is not None
     ]
     keep = np.ones(len(events), bool)
-    keep[[each.row for each in rejects]] = False
+    keep[[reject.row for reject in rejects]] = False
     rows = events.append_column(ROW, pa.array(np.arange(len(events)), pa.int64()))
     if fields and picked:
         rows = rows.append_column(PICKED, _picked(*picked, changed, fields))
@@ -110,7 +110,7 @@ def _has_half_surrogate(value: Mapping[str, Any]) -> bool:
 
 def whole_array(events: pa.ChunkedArray) -> pa.Array:
     """Return a column as one array."""
-    joined = duck.one_array(events)
+    joined = duckdb_session.one_array(events)
     if isinstance(joined, pa.ChunkedArray):
         joined = pa.concat_arrays(joined.chunks) if joined.num_chunks else pa.array([], events.type)
     return joined
@@ -125,10 +125,10 @@ def as_text(events: pa.ChunkedArray) -> pa.Array:
         return pa.array([_decoded(event) for event in joined.to_pylist()], pa.string())
 
 
-def is_same(one: pa.Array, other: pa.Array) -> bool:
+def is_same(first: pa.Array, other: pa.Array) -> bool:
     """Return whether two arrays share memory, which means unchanged texts."""
-    addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (one, other)]
-    return addresses[0][1:] == addresses[1][1:] and (one.offset, len(one)) == (other.offset, len(other))
+    addresses = [[buffer and buffer.address for buffer in array.buffers()] for array in (first, other)]
+    return addresses[0][1:] == addresses[1][1:] and (first.offset, len(first)) == (other.offset, len(other))
 
 
 def _decoded(event: bytes | None) -> str | None:

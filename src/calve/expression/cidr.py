@@ -23,9 +23,9 @@ def cidr_contains(address: Value, *networks: str) -> Value:
     Addresses compare as hexadecimal text of equal length, with the network's first and last address. IPv6 addresses
     that end in dotted IPv4 form are not supported.
     """
-    found = [_bounds(network, 1 + index) for index, network in enumerate(networks)]
-    four = " OR ".join(f"__x BETWEEN {low} AND {high}" for low, high in found if len(low) == 10)
-    six = " OR ".join(f"__x BETWEEN {low} AND {high}" for low, high in found if len(low) == 34)
+    ranges = [_bounds(network, 1 + index) for index, network in enumerate(networks)]
+    four = " OR ".join(f"__x BETWEEN {low} AND {high}" for low, high in ranges if len(low) == 10)
+    six = " OR ".join(f"__x BETWEEN {low} AND {high}" for low, high in ranges if len(low) == 34)
     cases = _case(_V4, _hexadecimal_v4("__s"), four) + _case(_V6, _hexadecimal_v6("__s"), six)
     inside = f"list_transform([{address.string}], lambda __s: CASE{cases} ELSE false END)[1]"
     return value.flag(f"coalesce({inside}, false)", *address.fault)
@@ -57,7 +57,7 @@ def _hexadecimal_v6(text: str) -> str:
     halves = f"string_split(lower({text}), '::')"
     head, tail = (f"list_filter(string_split({halves}[{half}], ':'), lambda __g: __g <> '')" for half in (1, 2))
     tail = f"coalesce({tail}, [])"
-    left, right = (
+    first, last = (
         f"array_to_string(list_transform({part}, lambda __g: lpad(__g, 4, '0')), '')" for part in (head, tail)
     )
     zeros = f"repeat('0', 32 - 4 * len({head}) - 4 * len({tail}))"
@@ -65,4 +65,4 @@ def _hexadecimal_v6(text: str) -> str:
         f"regexp_full_match({text}, '({_GROUPS})?(::)?({_GROUPS})?')"
         f" AND (len({halves}) = 1 AND len({head}) = 8 OR len({halves}) = 2 AND len({head}) + len({tail}) < 8)"
     )
-    return f"CASE WHEN {fits} THEN {left} || {zeros} || {right} END"
+    return f"CASE WHEN {fits} THEN {first} || {zeros} || {last} END"

@@ -65,7 +65,9 @@ class _Compiler:
         if isinstance(node, Binary):
             return self.binary(node)
         if isinstance(node, Member):
-            return member(self.value(node.operand), [value.literal(each.value) for each in node.members], node.negated)
+            return member(
+                self.value(node.operand), [value.literal(option.value) for option in node.members], node.negated
+            )
         if isinstance(node, TypeOf):
             return type_of(self.value(node.operand), node.kind)
         return self.call(node)

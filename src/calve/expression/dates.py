@@ -46,8 +46,8 @@ def format_date_time(time: Value, pattern: str, destination: str = "UTC", source
         f" WHEN regexp_full_match({text}, '{_DATE_TIME}{_OFFSET}') THEN {with_offset}"
         f" WHEN regexp_full_match({text}, '{_DATE_TIME}') THEN {without} END"
     )
-    shown = _shown(pattern, destination, to_local)
-    sql = f"list_transform([{utc}], lambda __utc: {shown})[1]"
+    formatted = _shown(pattern, destination, to_local)
+    sql = f"list_transform([{utc}], lambda __utc: {formatted})[1]"
     return value.text(sql, *time.fault, f"({sql} IS NULL)")
 
 

@@ -69,8 +69,8 @@ def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
         return Format(text, duckdb_text(text))
     scope = Scope(metadata)
     parts = [(duckdb_text(piece), "true") if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces]
-    sql = " || ".join(shown for shown, _ in parts)
-    joined = tuple(each for fixed, piece, _ in pieces if (each := _joined(fixed, piece, metadata)))
+    sql = " || ".join(part_sql for part_sql, _ in parts)
+    joined = tuple(text_part for fixed, piece, _ in pieces if (text_part := _joined(fixed, piece, metadata)))
     joined = joined if len(joined) == len(pieces) else ()
     sql = scope.close(sql) if joined else finish(sql, text, scope)
     given = scope.close(" OR ".join(f"({is_given})" for _, is_given in parts))
@@ -135,17 +135,17 @@ def _part(part: str, at: int, text: str, scope: Scope) -> tuple[str, str]:
             raise error.shifted(text, at) from None
         return scope.field_text(part), f"{scope.field_text(part)} IS NOT NULL"
     try:
-        shown, is_given = _expression(node, part, scope)
+        text_sql, is_given = _expression(node, part, scope)
     except ExpressionSyntaxError as error:
         raise error.shifted(text, at) from None
     if not key or isinstance(node, Pointer) or _CALL.match(part):
-        return shown, is_given
+        return text_sql, is_given
     field = scope.field_text(part)
-    return f"coalesce({field}, {shown})", f"{field} IS NOT NULL OR {is_given}"
+    return f"coalesce({field}, {text_sql})", f"{field} IS NOT NULL OR {is_given}"
 
 
 def _expression(node: Node, part: str, scope: Scope) -> tuple[str, str]:
     value = compile_node(node, part, scope)
-    shown = f"coalesce({value.text}, '')"
-    shown = f"CASE WHEN NOT ({' OR '.join(value.fault)}) THEN {shown} END" if value.fault else shown
-    return shown, f"{value.text} IS NOT NULL"
+    text_sql = f"coalesce({value.text}, '')"
+    text_sql = f"CASE WHEN NOT ({' OR '.join(value.fault)}) THEN {text_sql} END" if value.fault else text_sql
+    return text_sql, f"{value.text} IS NOT NULL"

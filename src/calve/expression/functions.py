@@ -99,8 +99,8 @@ def call(node: Call, compiled: Callable[[Node], Value], scope: Scope) -> Value:
 
 
 def _has_tags(scope: Scope, tags: tuple[str, ...]) -> Value:
-    found = f"coalesce({scope.attribute(TAGS)[1]}, '[]')"
-    return value.flag(" AND ".join(f"json_contains({found}, to_json({duckdb_text(tag)}))" for tag in tags))
+    tags_sql = f"coalesce({scope.attribute(TAGS)[1]}, '[]')"
+    return value.flag(" AND ".join(f"json_contains({tags_sql}, to_json({duckdb_text(tag)}))" for tag in tags))
 
 
 def _argument(name: str, node: Node, kind: str, compiled: Callable[[Node], Value]) -> Any:
@@ -110,9 +110,9 @@ def _argument(name: str, node: Node, kind: str, compiled: Callable[[Node], Value
     if kind == "field" and isinstance(node, Pointer):
         return compiled(node)
     if kind == "text" and isinstance(node, (Literal, Pointer, Call)):
-        found = compiled(node if text is None else Literal(text, node.at))
-        if found.string is not None:
-            return found
+        compiled_value = compiled(node if text is None else Literal(text, node.at))
+        if compiled_value.string is not None:
+            return compiled_value
     raise ArgumentError(f"{name}() cannot have this argument", node.at, f"It needs {_WORDS[kind]} here")
 
 

@@ -66,13 +66,13 @@ def tokens(text: str) -> Iterator[Token]:
     """
     at = 0
     while at < len(text):
-        found = _TOKENS.match(text, at)
-        if found is None or "\0" in found[0]:
+        match = _TOKENS.match(text, at)
+        if match is None or "\0" in match[0]:
             raise _unknown(text, at)
-        kind = str(found.lastgroup)
+        kind = str(match.lastgroup)
         if kind != "blank":
-            yield Token("string" if kind == "raw" else kind, found[kind], at)
-        at = found.end()
+            yield Token("string" if kind == "raw" else kind, match[kind], at)
+        at = match.end()
     yield Token("end", "", at)
 
 

@@ -88,9 +88,9 @@ def _differs(left: Value, right: Value) -> Value:
 def _regex(negation: str, left: Value, right: Value) -> Value:
     sql = "false"
     if left.string is not None and right.string is not None:
-        found = f"regexp_full_match({left.string}, {right.string})"
+        match = f"regexp_full_match({left.string}, {right.string})"
         # a pattern from the event may be invalid
-        sql = f"coalesce({negation}{found if right.constant else f'try({found})'}, false)"
+        sql = f"coalesce({negation}{match if right.constant else f'try({match})'}, false)"
     return flag(sql, *left.fault, *right.fault)
 
 
@@ -184,7 +184,7 @@ def member(operand: Value, members: list[Value], negated: bool) -> Value:
 def _among(view: str, listed: list[str]) -> str:
     # DuckDB expands IN with up to 4 values, and each comparison parses the event; expanded here, the scope sees that
     if len(listed) <= 4:
-        return f"coalesce({' OR '.join(f'{view} = {each}' for each in listed)}, false)"
+        return f"coalesce({' OR '.join(f'{view} = {literal}' for literal in listed)}, false)"
     return f"coalesce({view} IN ({', '.join(listed)}), false)"
 
 

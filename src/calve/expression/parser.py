@@ -66,32 +66,32 @@ class _Parser:
             node = self.operation(node, self.take())
         return node
 
-    def operation(self, left: Node, token: Token) -> Node:
+    def operation(self, operand: Node, token: Token) -> Node:
         self.operators += 1
         if self.operators > _OPERATORS:
             raise self.error(f"more than {_OPERATORS} operators", token.at, "Compare many values with in {…}")
         if token.text == "typeof":
-            return self.type_of(left, token)
+            return self.type_of(operand, token)
         if token.text in ("in", "not in"):
-            return Member(token.text == "not in", left, self.members(), token.at)
-        return Binary(token.text, left, self.expression(_LEVEL[token.text] + 1), token.at)
+            return Member(token.text == "not in", operand, self.members(), token.at)
+        return Binary(token.text, operand, self.expression(_LEVEL[token.text] + 1), token.at)
 
-    def type_of(self, left: Node, token: Token) -> Node:
-        if not isinstance(left, Pointer):
+    def type_of(self, operand: Node, token: Token) -> Node:
+        if not isinstance(operand, Pointer):
             raise self.error("typeof needs a field before it", token.at, "Write /field typeof integer")
         kind = self.token
         if kind.kind != "name" or kind.text not in KINDS:
             raise self.error(f"unknown type {kind.text!r}", kind.at, f"One of: {', '.join(KINDS)}")
         self.next += 1
-        return TypeOf(left, kind.text, token.at)
+        return TypeOf(operand, kind.text, token.at)
 
     def members(self) -> tuple[Literal, ...]:
         self.need("{")
-        found = self.listed("}")
-        for node in found:
+        nodes = self.listed("}")
+        for node in nodes:
             if not isinstance(node, Literal):
                 raise self.error("a set may contain only literals", node.at, _literal_hint(node))
-        return tuple(node for node in found if isinstance(node, Literal))
+        return tuple(node for node in nodes if isinstance(node, Literal))
 
     def operand(self, least: int) -> Node:
         self.depth += 1
@@ -135,12 +135,12 @@ class _Parser:
         return self.listed(")")
 
     def listed(self, end: str) -> tuple[Node, ...]:
-        found = [self.expression()]
+        nodes = [self.expression()]
         while self.token.kind == "operator" and self.token.text == ",":
             self.next += 1
-            found.append(self.expression())
+            nodes.append(self.expression())
         self.need(end)
-        return tuple(found)
+        return tuple(nodes)
 
     def value(self, token: Token) -> str | int | float:
         if token.kind == "string":
@@ -164,9 +164,9 @@ class _Parser:
 
     def unexpected(self, back: int = 0, problem: str = "") -> ExpressionSyntaxError:
         token = self.tokens[self.next + back]
-        found = "the end" if token.kind == "end" else repr(token.text)
-        unexpected = "the expression ends here" if token.kind == "end" else f"unexpected {found}"
-        return self.error(f"{problem}, not {found}" if problem else unexpected, token.at, _hint(token))
+        actual = "the end" if token.kind == "end" else repr(token.text)
+        unexpected = "the expression ends here" if token.kind == "end" else f"unexpected {actual}"
+        return self.error(f"{problem}, not {actual}" if problem else unexpected, token.at, _hint(token))
 
     def error(self, problem: str, at: int, hint: str = "") -> ExpressionSyntaxError:
         return ExpressionSyntaxError(problem, self.text, at, hint=hint)

@@ -98,9 +98,9 @@ class Scope:
         return f"json_extract_string(json, {path})" if mark[1] == "t" else f"json_extract(json, {path})::VARCHAR"
 
 
-def _bound(mark: re.Match[str], shown: bool) -> str:
+def _bound(mark: re.Match[str], is_json: bool) -> str:
     field = f"__fields[{int(mark[2]) + 1}]"
-    if shown:
+    if is_json:
         return field
     return f"json_extract_string({field}::VARCHAR, '$')" if mark[1] == "t" else f"{field}::VARCHAR"
 

@@ -11,11 +11,11 @@ from calve.expression.value import Value
 __all__ = ["contains", "join", "length", "starts_with", "substring"]
 
 
-def _not_string(each: Value) -> tuple[str, ...]:
+def _not_string(argument: Value) -> tuple[str, ...]:
     """Return the fault of a value that is neither missing nor a string."""
-    if not each.nullable or (each.number, each.boolean) == (None, None):
-        return each.fault
-    return (*each.fault, f"coalesce({each.json} <> 'null' AND NOT starts_with({each.json}, '\"'), false)")
+    if not argument.nullable or (argument.number, argument.boolean) == (None, None):
+        return argument.fault
+    return (*argument.fault, f"coalesce({argument.json} <> 'null' AND NOT starts_with({argument.json}, '\"'), false)")
 
 
 def contains(operand: Value, part: Value) -> Value:

@@ -62,13 +62,13 @@ def literal(value: str | int | float | bool | None) -> Value:
     if isinstance(value, str):
         sql = duckdb_text(value)
         return Value(f"to_json({sql})::VARCHAR", sql, string=sql, constant=True, nullable=False)
-    shown = repr(value)
-    exact = f"({shown})::BIGINT" if isinstance(value, int) else None
+    text = repr(value)
+    exact = f"({text})::BIGINT" if isinstance(value, int) else None
     small = abs(value) < _EXACT
     return Value(
-        duckdb_text(shown),
-        duckdb_text(shown),
-        f"({shown})::DOUBLE",
+        duckdb_text(text),
+        duckdb_text(text),
+        f"({text})::DOUBLE",
         exact,
         constant=True,
         nullable=False,
@@ -86,11 +86,11 @@ def attribute(scope: Scope, key: str) -> Value:
     return _dynamic(*scope.attribute(key))
 
 
-def _dynamic(raw: str, shown: str) -> Value:
+def _dynamic(raw: str, text_sql: str) -> Value:
     # DuckDB writes JSON canonically: an integer as itself, any other number with a dot or an exponent
     return Value(
         raw,
-        shown,
+        text_sql,
         number=f"try_cast({raw} AS DOUBLE)",
         integer=f"CASE WHEN try_cast({raw} AS BIGINT)::VARCHAR = {raw} THEN try_cast({raw} AS BIGINT) END",
         string=f"CASE WHEN starts_with({raw}, '\"') THEN json_extract_string({raw}, '$') END",
@@ -117,7 +117,7 @@ def integer(sql: str, *faults: str) -> Value:
 
 def number(double: str, exact: str | None, *faults: str) -> Value:
     """Return a number that is an integer if `exact` is not NULL."""
-    shown = (
+    text_sql = (
         f"to_json({double})::VARCHAR" if exact is None else f"coalesce(({exact})::VARCHAR, to_json({double})::VARCHAR)"
     )
-    return Value(shown, shown, double, exact, fault=faults)
+    return Value(text_sql, text_sql, double, exact, fault=faults)

@@ -28,7 +28,7 @@ from calve.sources.source import Planned, Position
 from calve.state.folder import StateFolder
 from calve.state.local_folder import LocalFolder
 from calve.state.location import state_folder_at
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["FORMAT", "Committed", "Ledger", "Pending", "Waiting", "last_batch_of", "under_construction"]
 
@@ -240,10 +240,10 @@ class Ledger:
         """
         if batch != self.last_batch + 1:
             raise InvariantError(f"Batch {batch} cannot follow batch {self.last_batch}", step="ledger")
-        reach("ledger.before-begin")
+        stop_at("ledger.before-begin")
         planned = replace(planned, time_tenths=self._next_time())
         self._records.begin(batch, msgspec.to_builtins(planned))
-        reach("ledger.after-begin")
+        stop_at("ledger.after-begin")
         with self._mutex:
             self._pending[batch] = Pending(batch, planned, None)
 
@@ -257,9 +257,9 @@ class Ledger:
         planned = self.begun(batch)
         if planned is None:
             raise InvariantError(f"Batch {batch} was never begun", step="ledger")
-        reach("ledger.before-stage")
+        stop_at("ledger.before-stage")
         self._records.stage(batch, record, replaces=False)
-        reach("ledger.after-stage")
+        stop_at("ledger.after-stage")
         with self._mutex:
             self._pending[batch] = Pending(batch, planned, record)
 
@@ -277,7 +277,7 @@ class Ledger:
             if pending is None or pending.staged is None:
                 raise InvariantError(f"Batch {batch} is not staged", step="ledger")
             self._records.stage(batch, record, replaces=True)
-            reach("ledger.after-stage-again")
+            stop_at("ledger.after-stage-again")
             self._pending[batch] = Pending(batch, pending.planned, record)
 
     def set_committed(self, batch: int, totals: Totals) -> None:
@@ -292,7 +292,7 @@ class Ledger:
             if pending is None or pending.staged is None:
                 raise InvariantError(f"Batch {batch} is not staged", step="ledger")
             committed = Committed(batch, pending.planned.position, totals, pending.planned.time_tenths)
-            reach("ledger.before-committed")
+            stop_at("ledger.before-committed")
             dropped = [old for old in self._pending if old <= batch]
             self._records.set_committed(committed, dropped)
             self._committed = committed

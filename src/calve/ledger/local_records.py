@@ -39,7 +39,7 @@ from calve.record.staged import StagedBatch
 from calve.state import durable
 from calve.state.folder import StateFolder
 from calve.state.values import encoded, read_as
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["LocalRecords"]
 
@@ -139,7 +139,7 @@ class LocalRecords:
     def set_committed(self, committed: Committed, dropped: Sequence[int]) -> None:
         """Replace the committed progress, and drop the records of the batches that it covers."""
         self._folder.put(_COMMITTED, encoded(committed))
-        reach("ledger.after-committed")
+        stop_at("ledger.after-committed")
         for batch in dropped:
             self._remove(batch)
 

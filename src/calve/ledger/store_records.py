@@ -26,7 +26,7 @@ from calve.ledger.records import Committed, Identity, Kept, check_complete, read
 from calve.record.staged import StagedBatch
 from calve.state.folder import StateFolder
 from calve.state.values import encoded
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["StoreRecords"]
 
@@ -141,7 +141,7 @@ class StoreRecords:
                 records={batch: names for batch, names in head.records.items() if batch not in dropped},
             )
         )
-        reach("ledger.after-committed")
+        stop_at("ledger.after-committed")
         self._remove(old)
 
     def set_moved(self, location: str) -> None:

@@ -6,10 +6,10 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from calve.maintenance.branch_state import BranchInspector, BranchState
 from calve.maintenance.compact import rewrite_deletes
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.join import join
-from calve.maintenance.look import Look, Looks
 from calve.maintenance.old_snapshots import Expiry, expiry
 from calve.maintenance.rewrite import NO_SIZE, maintaining, rewrite
 from calve.maintenance.small_files import Compaction, compaction
@@ -36,7 +36,7 @@ class Need:
     """What a branch needs.
 
     Attributes:
-        look: What it was decided on.
+        branch: The state that it was decided on.
         compaction: The partitions to compact next.
         expiry: The snapshots that may go.
         deletes: Whether many rows are deleted by position, so that readers waste time on them.
@@ -44,7 +44,7 @@ class Need:
         metadata: Whether old metadata files stay for ever, because nobody has decided about them.
     """
 
-    look: Look
+    branch: BranchState
     compaction: Compaction | None
     expiry: Expiry
     deletes: bool
@@ -79,16 +79,16 @@ class Rounds:
     """The rounds of one branch; remembers its manifests from one round to the next.
 
     Args:
-        bench: The table and its branch.
+        context: The table and its branch.
         limits: When it needs maintenance.
         only_quiet: Compact only what is not written now: a MERGE would have to be repeated.
     """
 
-    def __init__(self, bench: Workbench, limits: Limits, only_quiet: bool = False) -> None:
-        self._bench = bench
+    def __init__(self, context: MaintenanceContext, limits: Limits, only_quiet: bool = False) -> None:
+        self._context = context
         self._limits = limits
         self._only_quiet = only_quiet
-        self._looks = Looks(bench)
+        self._inspector = BranchInspector(context)
         self._expired = 0.0
         self._cleaned = 0.0
 
@@ -102,23 +102,23 @@ class Rounds:
             MaintenanceError: The catalog or the storage does not answer.
             NoTargetError: There is no such table.
         """
-        with maintaining("look at the table", self._bench):
-            look, at = self._looks.take(self._limits), time.time() if now is None else now
-        files = sum(one.files for one in look.partitions)
+        with maintaining("look at the table", self._context):
+            branch, at = self._inspector.inspect(self._limits), time.time() if now is None else now
+        files = sum(partition.files for partition in branch.partitions)
         return Need(
-            look,
-            compaction(look.partitions, look.target_bytes, self._limits, at, self._only_quiet),
-            expiry(look.history, self._limits, at, self._expired),
-            self._has_deletes(look, at),
-            self._bench.is_main and look.manifests > max(MOST_MANIFESTS, files // _FULL_MANIFEST),
-            bool(look.history.count) and BOUNDS_METADATA not in look.history.properties,
+            branch,
+            compaction(branch.partitions, branch.target_bytes, self._limits, at, self._only_quiet),
+            expiry(branch.history, self._limits, at, self._expired),
+            self._has_deletes(branch, at),
+            self._context.is_main and branch.manifests > max(MOST_MANIFESTS, files // _FULL_MANIFEST),
+            bool(branch.history.count) and BOUNDS_METADATA not in branch.history.properties,
         )
 
-    def _has_deletes(self, look: Look, now: float) -> bool:
+    def _has_deletes(self, branch: BranchState, now: float) -> bool:
         """Return whether deleted rows are worth a rewrite, more than what the last one had to leave."""
-        if look.deleted_share <= max(_DELETED, self._cleaned):
+        if branch.deleted_share <= max(_DELETED, self._cleaned):
             return False
-        recent = [one.at for one in look.history.line[:_RECENT]] or [now]
+        recent = [snapshot.at for snapshot in branch.history.line[:_RECENT]] or [now]
         pause = max((recent[0] - recent[-1]) / max(len(recent) - 1, 1), now - recent[0])
         return not self._only_quiet or pause >= min(_CALM_SECONDS, self._limits.quiet.total_seconds())
 
@@ -132,55 +132,59 @@ class Rounds:
         began = time.monotonic()
         need = self.need(now)
         done = tuple(self._steps(need))
-        found = need.compaction
-        one_task = found is None or (found.one_task and not need.look.table.sortOrder().isSorted())
-        seconds, collects = time.monotonic() - began, need.look.history.collects
-        return Round(done, seconds, found is None, one_task and not (need.manifests or need.deletes), collects)
+        compaction = need.compaction
+        one_task = compaction is None or (compaction.one_task and not need.branch.table.sortOrder().isSorted())
+        seconds, collects = time.monotonic() - began, need.branch.history.collects
+        return Round(done, seconds, compaction is None, one_task and not (need.manifests or need.deletes), collects)
 
     def _steps(self, need: Need) -> Iterator[str]:
         if need:
             self._check_files(need)
-        if found := need.compaction:
-            where = self._looks.where(need.look.table, found.partitions)
-            rewritten = join(self._bench, found.options, where) or rewrite(self._bench, found.options, where)
+        if compaction := need.compaction:
+            where = self._inspector.where(need.branch.table, compaction.partitions)
+            rewritten = join(self._context, compaction.options, where) or rewrite(
+                self._context, compaction.options, where
+            )
             if rewritten.files:
                 yield f"{many(rewritten.files, 'data file')} joined into {rewritten.into:,}"
         if need.deletes:
             yield self._without_deleted(need)
         if need.manifests:
-            with maintaining("rewrite manifests", self._bench):
-                made = self._bench.actions().rewriteManifests(self._bench.load()).execute()
-                yield f"{many(sum(1 for _ in made.rewrittenManifests()), 'manifest')} rewritten"
+            with maintaining("rewrite manifests", self._context):
+                rewritten_manifests = self._context.actions().rewriteManifests(self._context.load()).execute()
+                yield f"{many(sum(1 for _ in rewritten_manifests.rewrittenManifests()), 'manifest')} rewritten"
         if need.expiry.is_due:
-            with maintaining("expire snapshots", self._bench):
-                self._looks.java.expire(self._bench.load(), list(need.expiry.ids))
+            with maintaining("expire snapshots", self._context):
+                self._inspector.java.expire(self._context.load(), list(need.expiry.ids))
             self._expired = time.time()
             yield f"{many(len(need.expiry.ids), 'snapshot')} expired"
         if need.metadata:
-            with maintaining("bound the metadata files", self._bench):
-                self._bench.load().updateProperties().set(BOUNDS_METADATA, "true").commit()
+            with maintaining("bound the metadata files", self._context):
+                self._context.load().updateProperties().set(BOUNDS_METADATA, "true").commit()
             yield f"{BOUNDS_METADATA} set"
 
     def _check_files(self, need: Need) -> None:
         """Check the files that would be read or deleted."""
-        with maintaining("look at the files", self._bench):
-            table = self._bench.load()
-            head = table.snapshot(self._bench.target.branch)
+        with maintaining("look at the files", self._context):
+            table = self._context.load()
+            head = table.snapshot(self._context.target.branch)
             if head is not None and (need.compaction or need.deletes):
-                self._bench.refuse_files(table, [head], deletes=False)
+                self._context.refuse_files(table, [head], deletes=False)
             if need.expiry.is_due:
-                found = [table.snapshot(number) for number in need.expiry.ids]
-                self._bench.refuse_files(table, [one for one in found if one is not None], deletes=True)
+                snapshots = [table.snapshot(number) for number in need.expiry.ids]
+                self._context.refuse_files(
+                    table, [snapshot for snapshot in snapshots if snapshot is not None], deletes=True
+                )
 
     def _without_deleted(self, need: Need) -> str:
         """Rewrite the files with many deleted rows, as many as a round may; then the position deletes that are left."""
-        files = sum(one.files for one in need.look.partitions)
-        size_bytes = sum(one.size_bytes for one in need.look.partitions)
+        files = sum(partition.files for partition in need.branch.partitions)
+        size_bytes = sum(partition.size_bytes for partition in need.branch.partitions)
         most = max(1, files * self._limits.round_bytes // max(size_bytes, 1))
         options = {**NO_SIZE, "delete-ratio-threshold": str(_DELETED), "max-files-to-rewrite": str(min(files, most))}
-        rewritten = rewrite(self._bench, options)
-        deletes = rewrite_deletes(self._bench)
-        self._cleaned = 0.0 if rewritten.files else self._looks.take(self._limits).deleted_share
+        rewritten = rewrite(self._context, options)
+        deletes = rewrite_deletes(self._context)
+        self._cleaned = 0.0 if rewritten.files else self._inspector.inspect(self._limits).deleted_share
         return (
             f"deleted rows removed from {many(rewritten.files, 'data file')}, {many(deletes, 'delete file')} rewritten"
         )

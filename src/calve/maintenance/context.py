@@ -14,13 +14,13 @@ from calve.engine.engine import Engine
 from calve.errors import MaintenanceError, UnsupportedError
 from calve.maintenance.manifests import DeleteCounts, Manifests
 
-__all__ = ["Workbench"]
+__all__ = ["MaintenanceContext"]
 
 _SMALL_GROUP_BYTES = 512 << 20
 """The default size of a data file, so that a group is one Spark task."""
 
 
-class Workbench:
+class MaintenanceContext:
     """The table and tools of maintenance. Each step loads the table again, to see what pipelines wrote meanwhile.
 
     Args:

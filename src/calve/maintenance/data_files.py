@@ -27,5 +27,5 @@ def opened(path: str, table: Table) -> Any:
 
 def id_of(field: pa.Field) -> bytes:
     """Return the field id of a column of a file."""
-    found: bytes = (field.metadata or {}).get(b"PARQUET:field_id", b"")
-    return found
+    field_id: bytes = (field.metadata or {}).get(b"PARQUET:field_id", b"")
+    return field_id

@@ -44,14 +44,14 @@ class DeletedKeys:
         by_key: dict[tuple[int, ...], list[str]] = {}
         for delete, ids in deletes:
             by_key.setdefault(tuple(ids), []).append(delete)
-        masks = [self._matches(path, ids, found) for ids, found in by_key.items()]
+        masks = [self._matches(path, ids, deletes_of_key) for ids, deletes_of_key in by_key.items()]
         kept = pc.invert(masks[0])
         for mask in masks[1:]:
             kept = pc.and_not(kept, mask)
         return kept
 
     def _matches(self, path: str, ids: tuple[int, ...], deletes: Iterable[str]) -> pa.ChunkedArray:
-        keys = pa.concat_tables([self._keys(one, ids) for one in deletes])
+        keys = pa.concat_tables([self._keys(delete, ids) for delete in deletes])
         rows = self._read(path, ids)
         if len(ids) == 1:
             return pc.is_in(rows.column(0), value_set=keys.column(0).combine_chunks(), skip_nulls=False)
@@ -74,8 +74,8 @@ class DeletedKeys:
             names = {id_of(field): field.name for field in file.schema_arrow}
             if not all(id_of(field) in names for field in fields):
                 raise pa.ArrowInvalid(f"{path} lacks a column of the key")
-            found = file.read([names[id_of(field)] for field in fields], use_threads=False)
-        columns = [found[names[id_of(field)]].cast(_compared(field.type)) for field in fields]
+            rows = file.read([names[id_of(field)] for field in fields], use_threads=False)
+        columns = [rows[names[id_of(field)]].cast(_compared(field.type)) for field in fields]
         return pa.table(columns, [str(number) for number in ids])
 
     def _field(self, number: int) -> pa.Field:

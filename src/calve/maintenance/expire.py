@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.rewrite import maintaining
 
 __all__ = ["Expired", "expire"]
@@ -25,26 +25,26 @@ class Expired:
     files: int = 0
 
 
-def expire(bench: Workbench, older_than: timedelta | None, dry_run: bool = False) -> Expired:
+def expire(context: MaintenanceContext, older_than: timedelta | None, dry_run: bool = False) -> Expired:
     """Expire the snapshots that no branch head, tag or table property retains.
 
     Args:
-        bench: The table, with all of its branches.
+        context: The table, with all of its branches.
         older_than: The age; None: the table's `history.expire.max-snapshot-age-ms`, by default five days.
         dry_run: Only count.
 
     Raises:
         MaintenanceError: Another writer was faster every time, or a file could or may not be deleted.
     """
-    with maintaining("expire snapshots", bench):
-        table = bench.load()
+    with maintaining("expire snapshots", context):
+        table = context.load()
         due = _due(table, older_than)
         snapshots = list(due.apply())
         count = len(snapshots)
         if dry_run or not count:
             return Expired(count)
-        bench.refuse_files(table, snapshots, deletes=True)
-        action = bench.actions().expireSnapshots(table)
+        context.refuse_files(table, snapshots, deletes=True)
+        action = context.actions().expireSnapshots(table)
         if older_than is not None:
             action = action.expireOlderThan(_before(older_than))
         done = action.execute()

@@ -22,12 +22,12 @@ from pyarrow import parquet
 
 from calve.engine.java.compiled import java_class
 from calve.errors import CalveError, MaintenanceError, UnsupportedError
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.data_files import id_of, opened
 from calve.maintenance.deleted_keys import Delete, DeletedKeys
-from calve.maintenance.rewrite import Rewritten, maintaining
+from calve.maintenance.rewrite import RewrittenFiles, maintaining
 from calve.record.target import Stream
-from calve.sources.prefetch import ahead
+from calve.sources.prefetch import prefetch
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 from calve.write.parquet import storage_error
@@ -50,11 +50,11 @@ _Group = tuple[list[_File], int, int]
 """Files, their bytes, and into how many files they go."""
 
 
-def join(bench: Workbench, options: Mapping[str, str], where: Any = None) -> Rewritten | None:
+def join(context: MaintenanceContext, options: Mapping[str, str], where: Any = None) -> RewrittenFiles | None:
     """Rewrite the files that Iceberg's planner chooses; None: they need Iceberg's action. May be repeated safely.
 
     Args:
-        bench: The table and its branch.
+        context: The table and its branch.
         options: Iceberg's options to select files.
         where: A Java `Expression` for their partitions; None: all.
 
@@ -62,28 +62,31 @@ def join(bench: Workbench, options: Mapping[str, str], where: Any = None) -> Rew
         MaintenanceError: Nothing was joined.
         NoTargetError: There is no such table.
     """
-    table = bench.catalog.load(bench.name)
+    table = context.catalog.load(context.name)
     if table is None or table.format_version >= _ROW_IDS or replace(table).sort_order.fields:
         return None
-    with maintaining("join data files", bench):
-        java, loaded = java_class(bench.jvm, __name__, "Joins").newInstance(), bench.load()
-        snapshot = loaded.snapshot(bench.target.branch)
-        where = where or bench.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
-        planned = java.plan(loaded, where, snapshot.snapshotId(), {**bench.options, **options}) if snapshot else "[]"
+    with maintaining("join data files", context):
+        java, loaded = java_class(context.jvm, __name__, "Joins").newInstance(), context.load()
+        snapshot = loaded.snapshot(context.target.branch)
+        where = where or context.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
+        planned = java.plan(loaded, where, snapshot.snapshotId(), {**context.options, **options}) if snapshot else "[]"
         groups: list[_Group] = json.loads(planned or "null")
         if not groups:
-            return None if groups is None else Rewritten()
-        deletes, is_alone = java.deleteBytes(), bench.spark.tasks.parallelism == 1
-        if deletes and (deletes > _MOST_DELETE_BYTES or _bytes(groups) > _MOST_BYTES or (is_alone and bench.at_once)):
+            return None if groups is None else RewrittenFiles()
+        deletes, is_alone = java.deleteBytes(), context.spark.tasks.parallelism == 1
+        if deletes and (deletes > _MOST_DELETE_BYTES or _bytes(groups) > _MOST_BYTES or (is_alone and context.at_once)):
             return None
-        [found] = bench.spark.tasks.run(functools.partial(_run, table), [groups])
-        if isinstance(found, CalveError):
-            raise MaintenanceError(found.message, step="join data files", target=bench.name, hint=found.hint)
-        if found is None:
+        [new_files] = context.spark.tasks.run(functools.partial(_run, table), [groups])
+        if isinstance(new_files, CalveError):
+            raise MaintenanceError(new_files.message, step="join data files", target=context.name, hint=new_files.hint)
+        if new_files is None:
             return None
-        java.commit(f"[{','.join(found)}]", bench.target.branch)
-    inputs, outputs = sum(len(files) for files, _, _ in groups), sum(len(json.loads(one)) for one in found)
-    return Rewritten(inputs, outputs, _bytes(groups))
+        java.commit(f"[{','.join(new_files)}]", context.target.branch)
+    inputs, outputs = (
+        sum(len(files) for files, _, _ in groups),
+        sum(len(json.loads(files_json)) for files_json in new_files),
+    )
+    return RewrittenFiles(inputs, outputs, _bytes(groups))
 
 
 def _bytes(groups: Iterable[_Group]) -> int:
@@ -102,7 +105,7 @@ def _run(table: Table, rounds: Iterable[list[_Group]]) -> Iterator[list[str] | C
 
 
 def copied(table: Table, groups: Sequence[_Group]) -> list[str] | None:
-    """Copy the rows of each group of files into new ones; return them as JSON; None: the files are not alike.
+    """Copy the rows of each group of files into new ones; return them as JSON; None: the files differ in their columns.
 
     Raises:
         OSError: A file cannot be read.
@@ -111,7 +114,7 @@ def copied(table: Table, groups: Sequence[_Group]) -> list[str] | None:
     name = f"joined-{uuid.uuid4().hex}"
     writers, keys = [Writers(f"{name}-{number:05d}", max_open=2) for number, _ in enumerate(groups)], DeletedKeys(table)
     try:
-        return [_copy(table, one, writer, keys) for one, writer in zip(groups, writers, strict=True)]
+        return [_copy(table, files, writer, keys) for files, writer in zip(groups, writers, strict=True)]
     except BaseException as error:
         for writer in writers:
             writer.discard()
@@ -124,20 +127,20 @@ def _copy(table: Table, group: _Group, writers: Writers, keys: DeletedKeys) -> s
     """Copy the rows of one group; return its new files as JSON."""
     files, size_bytes, into = group
     properties = {**table.properties, _TARGET: str(size_bytes // into + 1 if into > 1 else 1 << 60)}
-    with contextlib.closing(ahead(_rows(one, table, keys) for one in files)) as parts:
+    with contextlib.closing(prefetch(_rows(file, table, keys) for file in files)) as parts:
         for rows in parts:
             writers.write(_STREAM, table, properties, rows)
     written = writers.close().get(_STREAM)
     return msgspec.json.encode(written.files if written else []).decode()
 
 
-def _rows(one: _File, table: Table, keys: DeletedKeys) -> Iterator[pa.Table]:
+def _rows(data_file: _File, table: Table, keys: DeletedKeys) -> Iterator[pa.Table]:
     """Yield the rows of a file that are not deleted, with the table's columns.
 
     Raises:
         ArrowInvalid: The file has other columns.
     """
-    path, deletes = one
+    path, deletes = data_file
     wanted, at = arrow_schema(table.schema), 0
     kept = keys.kept(path, deletes) if deletes else None
     with opened(path, table) as source, parquet.ParquetFile(source) as file:
@@ -151,14 +154,14 @@ def _rows(one: _File, table: Table, keys: DeletedKeys) -> Iterator[pa.Table]:
 
 def _shape(fields: Iterable[pa.Field]) -> list[Any]:
     """Return the field ids and the names of columns; the parts of lists and maps have names without a meaning."""
-    return [(id_of(each), each.name, _parts(each.type)) for each in fields]
+    return [(id_of(field), field.name, _parts(field.type)) for field in fields]
 
 
 def _parts(kind: pa.DataType) -> list[Any]:
     if pa.types.is_struct(kind):
         return _shape(kind.fields)
     if pa.types.is_map(kind):
-        return [(id_of(each), _parts(each.type)) for each in (kind.key_field, kind.item_field)]
+        return [(id_of(field), _parts(field.type)) for field in (kind.key_field, kind.item_field)]
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
         return [(id_of(kind.value_field), _parts(kind.value_type))]
     return []

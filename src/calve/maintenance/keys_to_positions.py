@@ -26,7 +26,7 @@ from calve.commit.positions import bounds_of, distinct_rows, write_deletes
 from calve.commit.swap import swap
 from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import called, java_errors
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.data_files import opened
 from calve.maintenance.rewrite import maintaining
 from calve.table.loaded import Table
@@ -55,11 +55,11 @@ class _Plan(NamedTuple):
     files: Sequence[tuple[SearchedFile, int]]
 
 
-def keys_to_positions(bench: Workbench) -> int | None:
+def keys_to_positions(context: MaintenanceContext) -> int | None:
     """Replace all equality deletes of a branch by deletes by position; may be repeated safely.
 
     Args:
-        bench: The table and its branch.
+        context: The table and its branch.
 
     Returns:
         How many rows were not deleted by position before. None: nothing was changed, because only Iceberg can compare
@@ -70,19 +70,19 @@ def keys_to_positions(bench: Workbench) -> int | None:
         SinkUnavailableError: A file cannot be read at the moment.
         NoTargetError: There is no such table.
     """
-    with maintaining(_STEP, bench):
-        return retried(lambda: _attempt(bench))
+    with maintaining(_STEP, context):
+        return retried(lambda: _attempt(context))
 
 
-def _attempt(bench: Workbench) -> int | None:
-    begun, branch = bench.begin(), bench.target.branch
-    with java_errors(_STEP, bench.name):
-        begun.look(branch)
+def _attempt(context: MaintenanceContext) -> int | None:
+    begun, branch = context.begin(), context.target.branch
+    with java_errors(_STEP, context.name):
+        begun.inspect(branch)
         table = begun.load()
         refuse_java_class(table.identifier, table.properties)
         if (snapshot := begun.table.snapshot(branch)) is not None:
-            bench.refuse_files(begun.table, [snapshot], deletes=False)
-        java = java_class(bench.jvm, "calve.commit.positions", "Positions").newInstance()
+            context.refuse_files(begun.table, [snapshot], deletes=False)
+        java = java_class(context.jvm, "calve.commit.positions", "Positions").newInstance()
         try:
             plan = _planned(java, begun, branch)
             positions = distinct_rows(_hits(table, plan))

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from calve.table.limits import Limits
 
-__all__ = ["FOLLOWER", "Expiry", "History", "PastSnapshot", "expiry"]
+__all__ = ["FOLLOWER", "Expiry", "PastSnapshot", "SnapshotHistory", "expiry"]
 
 FOLLOWER = "calve-"
 """The prefix of the tags with which pipelines protect what they still read."""
@@ -35,7 +35,7 @@ class PastSnapshot:
 
 
 @dataclass(frozen=True)
-class History:
+class SnapshotHistory:
     """What a table keeps.
 
     Attributes:
@@ -80,7 +80,7 @@ class Expiry:
     kept_for: str = ""
 
 
-def expiry(history: History, limits: Limits, now: float, last: float = 0.0) -> Expiry:
+def expiry(history: SnapshotHistory, limits: Limits, now: float, last: float = 0.0) -> Expiry:
     """Return the snapshots that may go now.
 
     Args:
@@ -93,19 +93,19 @@ def expiry(history: History, limits: Limits, now: float, last: float = 0.0) -> E
         return Expiry((), False)
     line, age = history.line, _age_seconds(history, limits)
     least = max(int(history.properties.get("history.expire.min-snapshots-to-keep", 1)), 1)
-    kept = set(history.heads) | {one.id for one in line[:least]} | _last_of_pipelines(history)
+    kept = set(history.heads) | {snapshot.id for snapshot in line[:least]} | _last_of_pipelines(history)
     most = limits.max_snapshots or len(line)
     tag, followed = _last_followed(history)
     old, surplus, held = [], [], False
-    for place, one in enumerate(line):
-        if one.id in kept or now - one.at < limits.least_age.total_seconds():
+    for place, snapshot in enumerate(line):
+        if snapshot.id in kept or now - snapshot.at < limits.least_age.total_seconds():
             continue
-        if now - one.at >= age:
-            old.append(one.id)
+        if now - snapshot.at >= age:
+            old.append(snapshot.id)
         elif place >= most - most // 4:
             held |= place <= followed
-            surplus += [one.id] * (place > followed)
-    old += [one.id for one in history.others if one.id not in kept and now - one.at >= age]
+            surplus += [snapshot.id] * (place > followed)
+    old += [snapshot.id for snapshot in history.others if snapshot.id not in kept and now - snapshot.at >= age]
     is_full = len(line) > most
     ids = (*old, *(surplus if is_full else ()))
     enough = len(ids) >= most // 4 if is_full else False
@@ -113,24 +113,24 @@ def expiry(history: History, limits: Limits, now: float, last: float = 0.0) -> E
     return Expiry(ids, is_due, tag if held and is_full else "")
 
 
-def _age_seconds(history: History, limits: Limits) -> float:
+def _age_seconds(history: SnapshotHistory, limits: Limits) -> float:
     if limits.snapshot_age is not None:
         return limits.snapshot_age.total_seconds()
     return int(history.properties.get("history.expire.max-snapshot-age-ms", _DEFAULT_AGE_MS)) / 1000
 
 
-def _last_of_pipelines(history: History) -> set[int]:
+def _last_of_pipelines(history: SnapshotHistory) -> set[int]:
     """Return the newest snapshot of each pipeline that has a mark."""
-    found: dict[str, int] = {}
-    for one in sorted((*history.line, *history.others), key=lambda each: -each.at):
-        if one.pipeline in history.pipelines:
-            found.setdefault(one.pipeline, one.id)
-    return set(found.values())
+    last: dict[str, int] = {}
+    for newest in sorted((*history.line, *history.others), key=lambda snapshot: -snapshot.at):
+        if newest.pipeline in history.pipelines:
+            last.setdefault(newest.pipeline, newest.id)
+    return set(last.values())
 
 
-def _last_followed(history: History) -> tuple[str, int]:
+def _last_followed(history: SnapshotHistory) -> tuple[str, int]:
     """Return the tag of the follower that is furthest behind, and its place in the line; -1: there is none."""
-    places = {one.id: place for place, one in enumerate(history.line)}
+    places = {past.id: place for place, past in enumerate(history.line)}
     behind = [(places[snapshot], tag) for tag, snapshot in history.followed.items() if snapshot in places]
     place, tag = max(behind, default=(-1, ""))
     return tag, place

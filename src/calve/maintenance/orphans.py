@@ -20,7 +20,7 @@ from datetime import timedelta
 from typing import Any
 
 from calve.errors import SettingsError
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.rewrite import maintaining
 from calve.table.loaded import MARK
 
@@ -55,26 +55,26 @@ def check_age(older_than: timedelta | None, force: bool) -> None:
         )
 
 
-def remove_orphans(bench: Workbench, older_than: timedelta | None, dry_run: bool = False) -> Orphans:
+def remove_orphans(context: MaintenanceContext, older_than: timedelta | None, dry_run: bool = False) -> Orphans:
     """Remove the orphans of a table; may be repeated safely.
 
     Args:
-        bench: The table.
+        context: The table.
         older_than: The least age of orphans; None: three days.
         dry_run: Only count.
 
     Raises:
         MaintenanceError: The storage does not answer, or its addresses are ambiguous.
     """
-    with maintaining("remove orphans", bench):
-        table = bench.load()
+    with maintaining("remove orphans", context):
+        table = context.load()
         before = int((time.time() - (LEAST_AGE if older_than is None else older_than).total_seconds()) * 1000)
         folders = _folders(table)
-        found = [path for path in _unreferenced(bench, table, before) if _local(path).startswith(folders)]
-        gone = list(removable(found, dict(table.properties())))
-        kept = sum(path.endswith(_KINDS) for path in found) - len(gone)
+        unreferenced = [path for path in _unreferenced(context, table, before) if _local(path).startswith(folders)]
+        gone = list(removable(unreferenced, dict(table.properties())))
+        kept = sum(path.endswith(_KINDS) for path in unreferenced) - len(gone)
         if not dry_run:
-            _delete(bench, table, gone)
+            _delete(context, table, gone)
         return Orphans(len(gone), kept)
 
 
@@ -118,14 +118,14 @@ def _local(path: str) -> str:
     return re.sub("^file:/+", "/", path)
 
 
-def _unreferenced(bench: Workbench, table: Any, before: int) -> list[str]:
+def _unreferenced(context: MaintenanceContext, table: Any, before: int) -> list[str]:
     """Run the action without deleting: its files go to a consumer that does nothing."""
-    action = bench.actions().deleteOrphanFiles(table).olderThan(before)
+    action = context.actions().deleteOrphanFiles(table).olderThan(before)
     if "://" in table.location() and not table.location().startswith(("hdfs:", "file:")):
         action = action.usePrefixListing(True)  # use the catalog's FileIO; Hadoop may not support the scheme
-    return list(action.deleteWith(bench.manifests.java).execute().orphanFileLocations())
+    return list(action.deleteWith(context.manifests.java).execute().orphanFileLocations())
 
 
-def _delete(bench: Workbench, table: Any, paths: list[str]) -> None:
+def _delete(context: MaintenanceContext, table: Any, paths: list[str]) -> None:
     if paths:
-        bench.jvm.org.apache.iceberg.CatalogUtil.deleteFiles(table.io(), paths, "orphan", True)
+        context.jvm.org.apache.iceberg.CatalogUtil.deleteFiles(table.io(), paths, "orphan", True)

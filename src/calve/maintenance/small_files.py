@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from calve.table.limits import Limits
 
-__all__ = ["Compaction", "Partition", "compaction", "tiers"]
+__all__ = ["Compaction", "PartitionFiles", "compaction", "tiers"]
 
 _FAN = 8
 """So many files of a tier are joined, and so many times as large is the next tier."""
@@ -40,7 +40,7 @@ def tiers(target_bytes: int, limits: Limits) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class Partition:
+class PartitionFiles:
     """The files of one partition.
 
     Attributes:
@@ -92,14 +92,14 @@ class Compaction:
         one_task: Whether each group of files becomes one file, written by one task.
     """
 
-    partitions: tuple[Partition, ...]
+    partitions: tuple[PartitionFiles, ...]
     reason: str
     options: dict[str, str]
     one_task: bool
 
 
 def compaction(
-    partitions: Iterable[Partition], target_bytes: int, limits: Limits, now: float, only_quiet: bool = False
+    partitions: Iterable[PartitionFiles], target_bytes: int, limits: Limits, now: float, only_quiet: bool = False
 ) -> Compaction | None:
     """Return what is compacted next, or None.
 
@@ -110,30 +110,37 @@ def compaction(
         now: Epoch seconds.
         only_quiet: Leave alone what is written now: a MERGE would have to be repeated.
     """
-    still = [one for one in partitions if now - one.written_ms / 1000 >= limits.quiet.total_seconds()]
-    found = still if only_quiet else list(partitions)
-    many = sorted(((one, _small_tiers(one, target_bytes, limits)) for one in found), key=lambda each: -each[0].small)
+    still = [partition for partition in partitions if now - partition.written_ms / 1000 >= limits.quiet.total_seconds()]
+    candidates = still if only_quiet else list(partitions)
+    many = sorted(
+        ((partition, _small_tiers(partition, target_bytes, limits)) for partition in candidates),
+        key=lambda entry: -entry[0].small,
+    )
     if count := next((count for _, count in many if count), 0):
         reason = f"{limits.small_files} or more files below {limits.small_bytes >> 20} MiB"
-        return _compaction([one for one, its in many if its == count], count, reason, target_bytes, limits)
-    if full := [one for one in found if one.below(_HALF)[1] > target_bytes and _is_worth_it(one, _HALF, target_bytes)]:
+        return _compaction([partition for partition, its in many if its == count], count, reason, target_bytes, limits)
+    if full := [
+        partition
+        for partition in candidates
+        if partition.below(_HALF)[1] > target_bytes and _is_worth_it(partition, _HALF, target_bytes)
+    ]:
         return _compaction(full, _HALF, "enough undersized files for a full one", target_bytes, limits)
-    if ripe := [one for one in still if _is_worth_it(one, _UNDERSIZED, target_bytes)]:
+    if ripe := [partition for partition in still if _is_worth_it(partition, _UNDERSIZED, target_bytes)]:
         return _compaction(ripe, _UNDERSIZED, "quiet, with undersized files", target_bytes, limits)
     return None
 
 
-def _small_tiers(one: Partition, target_bytes: int, limits: Limits) -> int:
+def _small_tiers(partition: PartitionFiles, target_bytes: int, limits: Limits) -> int:
     """Return how many of the lowest tiers of a partition are joined, if it has many small files; else 0."""
-    if one.small < limits.small_files:
+    if partition.small < limits.small_files:
         return 0
     fan = max(2, min(_FAN, limits.small_files // _SMALL))  # so one of the tiers has as many
-    highest = max((tier for tier in range(_SMALL) if one.counts[tier] >= fan), default=-1)
-    return highest + 1 if _shrinks(*one.below(highest + 1), target_bytes) else 0
+    highest = max((tier for tier in range(_SMALL) if partition.counts[tier] >= fan), default=-1)
+    return highest + 1 if _shrinks(*partition.below(highest + 1), target_bytes) else 0
 
 
-def _is_worth_it(one: Partition, count: int, target_bytes: int) -> bool:
-    files, size_bytes = one.below(count)
+def _is_worth_it(partition: PartitionFiles, count: int, target_bytes: int) -> bool:
+    files, size_bytes = partition.below(count)
     return files >= _LEAST_FILES and _shrinks(files, size_bytes, target_bytes)
 
 
@@ -143,15 +150,15 @@ def _shrinks(files: int, size_bytes: int, target_bytes: int) -> bool:
 
 
 def _compaction(
-    partitions: Iterable[Partition], count: int, reason: str, target_bytes: int, limits: Limits
+    partitions: Iterable[PartitionFiles], count: int, reason: str, target_bytes: int, limits: Limits
 ) -> Compaction:
     """Take the files of the lowest tiers of as many partitions as fit into a round, at least one."""
-    chosen = sorted(partitions, key=lambda one: -one.below(count)[0])[:_MOST_PARTITIONS]
-    files, size_bytes, taken = 0, 0, 0
-    for more, more_bytes in (one.below(count) for one in chosen):
-        if taken and (size_bytes + more_bytes > limits.round_bytes or files + more > _MOST_FILES):
+    chosen = sorted(partitions, key=lambda partition: -partition.below(count)[0])[:_MOST_PARTITIONS]
+    files, size_bytes, count_of_partitions = 0, 0, 0
+    for more, more_bytes in (partition.below(count) for partition in chosen):
+        if count_of_partitions and (size_bytes + more_bytes > limits.round_bytes or files + more > _MOST_FILES):
             break
-        files, size_bytes, taken = files + more, size_bytes + more_bytes, taken + 1
+        files, size_bytes, count_of_partitions = files + more, size_bytes + more_bytes, count_of_partitions + 1
     fit = files * limits.round_bytes // max(size_bytes, 1)
     options = {
         "min-file-size-bytes": str(tiers(target_bytes, limits)[count - 1]),
@@ -161,4 +168,4 @@ def _compaction(
         "min-input-files": "2",
         "max-files-to-rewrite": str(max(2, min(files, fit, _MOST_FILES))),
     }
-    return Compaction(tuple(chosen[:taken]), reason, options, one_task=size_bytes <= target_bytes)
+    return Compaction(tuple(chosen[:count_of_partitions]), reason, options, one_task=size_bytes <= target_bytes)

@@ -1,4 +1,4 @@
-"""Decides when a branch is looked at, from what its commits say; costs nothing, so every commit may ask."""
+"""Decides when a branch is inspected, from what its commits say; costs nothing, so every commit may ask."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ __all__ = ["Trigger"]
 
 _FIRST_WAIT_SECONDS = 60.0
 """A run leaves the machine to its first batches; less if a partition is quiet sooner."""
-_GATHERS = 10
-"""After a look, files gather for half of the time after which a partition is quiet, unless they are so many times the
-limit. A pipeline that reads a backlog commits as fast as it can; the more files are joined at once, the less often."""
+_COLLECTED = 10
+"""After an inspection, files collect for half of the time after which a partition is quiet, unless there are so many
+times the limit. A pipeline with a backlog commits as fast as it can: more files are then joined at once, less often."""
 
 
 @dataclass
 class Trigger:
-    """When one branch is looked at. All times are seconds of one clock.
+    """When one branch is inspected. All times are seconds of one clock.
 
     Attributes:
         limits: The table's.
-        files: The data files that are new since the last look; before the first one, all of them.
-        waits: Whether there was a commit since the last look.
+        files: The data files that are new since the last inspection; before the first one, all of them.
+        waits: Whether there was a commit since the last inspection.
         more: Whether the last round left something.
         committed_at: The time of the last commit.
-        looked_at: The time of the last look.
+        inspected_at: The time of the last inspection.
         not_before: Until then maintenance rests.
-        gathers_until: Until then it leaves a usual number of new files alone.
+        waits_until: Until then it leaves a usual number of new files alone.
     """
 
     limits: Limits
@@ -37,31 +37,31 @@ class Trigger:
     waits: bool = False
     more: bool = False
     committed_at: float = -math.inf
-    looked_at: float = -math.inf
+    inspected_at: float = -math.inf
     not_before: float = -math.inf
-    gathers_until: float = -math.inf
+    waits_until: float = -math.inf
 
     def committed(self, added_files: int, all_files: int, now: float) -> None:
         """Record a commit."""
         if self.not_before == -math.inf:
             wait = min(_FIRST_WAIT_SECONDS, self.limits.quiet.total_seconds())
-            self.files, self.looked_at, self.not_before = all_files, now, now + wait
+            self.files, self.inspected_at, self.not_before = all_files, now, now + wait
         else:
             self.files += added_files
         self.committed_at, self.waits = now, True
 
     def is_due(self, now: float) -> bool:
-        """Return whether the branch should be looked at now."""
-        enough = self.limits.small_files <= self.files < _GATHERS * self.limits.small_files
-        gathers = enough and not self.more and now < self.gathers_until
-        return now >= self.not_before and not gathers and self.has_reason(now)
+        """Return whether the branch should be inspected now."""
+        enough = self.limits.small_files <= self.files < _COLLECTED * self.limits.small_files
+        collects = enough and not self.more and now < self.waits_until
+        return now >= self.not_before and not collects and self.has_reason(now)
 
     def has_reason(self, now: float) -> bool:
-        """Return whether a look could find something, whether or not maintenance must rest."""
+        """Return whether an inspection could find something, whether or not maintenance must rest."""
         quiet = self.limits.quiet.total_seconds()
         is_full = self.files >= self.limits.small_files
-        is_quiet = self.looked_at < self.committed_at + quiet <= now
-        return self.more or is_full or is_quiet or (self.waits and now - self.looked_at >= quiet)
+        is_quiet = self.inspected_at < self.committed_at + quiet <= now
+        return self.more or is_full or is_quiet or (self.waits and now - self.inspected_at >= quiet)
 
     def ran(self, round: Round, cores: int, now: float) -> None:
         """Record a round, and rest as the share of the cores wants it.
@@ -72,10 +72,10 @@ class Trigger:
             now: When it ended.
         """
         used = 1 if round.one_task else cores
-        self.files, self.waits, self.more, self.looked_at = 0, False, not round.is_done, now
+        self.files, self.waits, self.more, self.inspected_at = 0, False, not round.is_done, now
         self.not_before = now + self.limits.pause_seconds(round.seconds, used, cores)
-        self.gathers_until = now + self.limits.quiet.total_seconds() / 2
+        self.waits_until = now + self.limits.quiet.total_seconds() / 2
 
     def failed(self, wait_seconds: float, now: float) -> None:
-        """Record a failure: look again after a while."""
+        """Record a failure: inspect again after a while."""
         self.more, self.not_before = True, now + wait_seconds

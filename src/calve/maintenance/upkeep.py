@@ -9,14 +9,14 @@ from typing import Any
 
 from calve.errors import CalveError
 from calve.maintenance.compact import compact, compact_metadata
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.equality_deletes import convert
 from calve.maintenance.expire import expire
 from calve.maintenance.manifests import DeleteCounts
 from calve.maintenance.orphans import remove_orphans
-from calve.maintenance.rewrite import NO_SIZE, Rewritten, plan
+from calve.maintenance.rewrite import NO_SIZE, RewrittenFiles, plan
 
-__all__ = ["STEPS", "Done", "MaintenanceOptions", "Report", "maintain"]
+__all__ = ["STEPS", "DoneStep", "MaintenanceOptions", "MaintenanceReport", "maintain"]
 
 STEPS = ("convert", "compact", "expire", "orphans")
 """The order matters: expire removes the old files of a rewrite, orphans the files of a killed one."""
@@ -38,7 +38,7 @@ class MaintenanceOptions:
 
 
 @dataclass(frozen=True)
-class Done:
+class DoneStep:
     """One step and its result, as text and as figures; no figures: there was nothing to do."""
 
     step: str
@@ -47,7 +47,7 @@ class Done:
 
 
 @dataclass
-class Report:
+class MaintenanceReport:
     """The result for one table.
 
     Attributes:
@@ -61,7 +61,7 @@ class Report:
     branch: str
     before: DeleteCounts = field(default_factory=DeleteCounts)
     after: DeleteCounts = field(default_factory=DeleteCounts)
-    done: list[Done] = field(default_factory=list)
+    done: list[DoneStep] = field(default_factory=list)
     error: CalveError | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -71,84 +71,88 @@ class Report:
             "branch": self.branch,
             "before": self.before.to_dict(),
             "after": self.after.to_dict(),
-            "done": [asdict(one) for one in self.done],
+            "done": [asdict(step) for step in self.done],
             "error": self.error.to_dict() if self.error else None,
         }
 
 
-def maintain(bench: Workbench, options: MaintenanceOptions, begins: Callable[[str], None]) -> Report:
+def maintain(
+    context: MaintenanceContext, options: MaintenanceOptions, begins: Callable[[str], None]
+) -> MaintenanceReport:
     """Run the requested steps; a failed step ends the table's maintenance, and completed steps stay.
 
     Args:
-        bench: The table.
+        context: The table.
         options: The steps to run.
         begins: Called with each step when it begins.
     """
-    report = Report(bench.name, bench.target.branch)
+    report = MaintenanceReport(context.name, context.target.branch)
     try:
-        report.before = report.after = bench.count()
+        report.before = report.after = context.count()
         for step in STEPS:
             if step in options.steps:
                 begins(step)
-                report.done.append(_STEPS[step](bench, options, report))
+                report.done.append(_STEPS[step](context, options, report))
     except CalveError as error:
         report.error = error
-    if not options.dry_run and any(one.figures for one in report.done):
-        report.after = bench.count()
+    if not options.dry_run and any(done_step.figures for done_step in report.done):
+        report.after = context.count()
     return report
 
 
-def _convert(bench: Workbench, options: MaintenanceOptions, report: Report) -> Done:
+def _convert(context: MaintenanceContext, options: MaintenanceOptions, report: MaintenanceReport) -> DoneStep:
     if not report.before.equality_delete_files:
-        return Done("convert", "no equality deletes", {})
+        return DoneStep("convert", "no equality deletes", {})
     deletes = report.before.equality_delete_files
     text = f"{_files(deletes, 'equality delete file')} removed"
     if options.dry_run:
-        return Done("convert", text, {"delete_files": deletes})
-    converted = convert(bench, {} if "compact" in options.steps else NO_SIZE)
+        return DoneStep("convert", text, {"delete_files": deletes})
+    converted = convert(context, {} if "compact" in options.steps else NO_SIZE)
     rewritten, rows = converted.rewritten, converted.positions
     parts = [text, f"{rows:,} row{'s' * (rows != 1)} deleted by position instead"][: 1 + (rows > 0)]
     parts += [f"{_files(rewritten.files, 'data file')} rewritten"] * bool(rewritten.files)
     figures = {**_figures(rewritten), "delete_files": deletes, "positions": rows}
-    return Done("convert", ", ".join(parts), figures)
+    return DoneStep("convert", ", ".join(parts), figures)
 
 
-def _compact(bench: Workbench, options: MaintenanceOptions, report: Report) -> Done:
+def _compact(context: MaintenanceContext, options: MaintenanceOptions, report: MaintenanceReport) -> DoneStep:
     if options.dry_run:
-        found, deletes, manifests = plan(bench, {}), 0, 0
+        rewritten, deletes, manifests = plan(context, {}), 0, 0
     else:
-        found = compact(bench)
-        deletes, manifests = compact_metadata(bench)
-    if not (found.files or deletes or manifests):
-        return Done("compact", "nothing worth a rewrite", {})
-    parts = [f"{_files(found.files, 'data file')} rewritten into {found.into:,}"] * bool(found.files)
+        rewritten = compact(context)
+        deletes, manifests = compact_metadata(context)
+    if not (rewritten.files or deletes or manifests):
+        return DoneStep("compact", "nothing worth a rewrite", {})
+    parts = [f"{_files(rewritten.files, 'data file')} rewritten into {rewritten.into:,}"] * bool(rewritten.files)
     parts += [f"{_files(deletes, 'position delete file')} rewritten"] * bool(deletes)
     parts += [f"{_files(manifests, 'manifest')} rewritten"] * bool(manifests)
-    return Done("compact", ", ".join(parts), {**_figures(found), "delete_files": deletes, "manifests": manifests})
+    return DoneStep(
+        "compact", ", ".join(parts), {**_figures(rewritten), "delete_files": deletes, "manifests": manifests}
+    )
 
 
-def _expire(bench: Workbench, options: MaintenanceOptions, report: Report) -> Done:
-    found = expire(bench, options.older_than, options.dry_run)
-    if not found.snapshots:
-        return Done("expire", "no snapshot is old enough", {})
-    with_files = "" if options.dry_run else f", {_files(found.files, 'file')} deleted"
-    return Done("expire", f"{_files(found.snapshots, 'snapshot')} expired{with_files}", asdict(found))
+def _expire(context: MaintenanceContext, options: MaintenanceOptions, report: MaintenanceReport) -> DoneStep:
+    expired = expire(context, options.older_than, options.dry_run)
+    if not expired.snapshots:
+        return DoneStep("expire", "no snapshot is old enough", {})
+    with_files = "" if options.dry_run else f", {_files(expired.files, 'file')} deleted"
+    return DoneStep("expire", f"{_files(expired.snapshots, 'snapshot')} expired{with_files}", asdict(expired))
 
 
-def _orphans(bench: Workbench, options: MaintenanceOptions, report: Report) -> Done:
-    found = remove_orphans(bench, options.older_than, options.dry_run)
-    kept = f", {_files(found.kept, 'file')} kept for a pipeline" if found.kept else ""
-    if not found.files:
-        return Done("orphans", f"none{kept}", {"kept": found.kept} if found.kept else {})
-    return Done("orphans", f"{_files(found.files, 'file')} deleted{kept}", asdict(found))
+def _orphans(context: MaintenanceContext, options: MaintenanceOptions, report: MaintenanceReport) -> DoneStep:
+    orphans = remove_orphans(context, options.older_than, options.dry_run)
+    kept = f", {_files(orphans.kept, 'file')} kept for a pipeline" if orphans.kept else ""
+    if not orphans.files:
+        return DoneStep("orphans", f"none{kept}", {"kept": orphans.kept} if orphans.kept else {})
+    return DoneStep("orphans", f"{_files(orphans.files, 'file')} deleted{kept}", asdict(orphans))
 
 
 def _files(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def _figures(found: Rewritten) -> dict[str, int]:
-    return {"rewritten": found.files, "into": found.into}
+def _figures(rewritten: RewrittenFiles) -> dict[str, int]:
+    return {"rewritten": rewritten.files, "into": rewritten.into}
 
 
 _STEPS = {"convert": _convert, "compact": _compact, "expire": _expire, "orphans": _orphans}

@@ -44,18 +44,18 @@ def read_connector(path: Path) -> Connector:
 
 def _from_json(path: Path, text: str) -> Connector:
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError as error:
         raise _wrong(path, f"{path} is no valid JSON: {error}", _FORMS) from error
-    if isinstance(found, list) and len(found) == 1:
-        found = found[0]
-    if not isinstance(found, dict):
+    if isinstance(document, list) and len(document) == 1:
+        document = document[0]
+    if not isinstance(document, dict):
         raise _wrong(path, f"{path} is not the configuration of one connector", _FORMS)
-    config = found.get("config", found)
+    config = document.get("config", document)
     if not isinstance(config, dict):
         raise _wrong(path, f"{path}: `config` is not a JSON object", _FORMS)
     properties = {name: _text(path, name, value) for name, value in config.items() if value is not None}
-    name = found.get("name") or properties.get("name") or ""
+    name = document.get("name") or properties.get("name") or ""
     return Connector(str(name), properties)
 
 
@@ -68,7 +68,7 @@ def _text(path: Path, name: str, value: Any) -> str:
 
 def _from_lines(path: Path, text: str) -> dict[str, str]:
     """Read Java's properties: `key=value` or `key: value`, comments, lines continued by a backslash at their end."""
-    found = {}
+    properties = {}
     joined = re.sub(r"(?<!\\)((?:\\\\)*)\\\r?\n[ \t\f]*", r"\1", text)
     for number, line in enumerate(joined.splitlines(), 1):
         if not line.strip() or line.lstrip().startswith(("#", "!")):
@@ -76,8 +76,8 @@ def _from_lines(path: Path, text: str) -> dict[str, str]:
         parts = re.match(r"\s*((?:\\.|[^\\=:\s])+)\s*[=:\s]\s*(.*)", line)
         if parts is None:
             raise _wrong(path, f"{path}:{number}: expected key=value", _FORMS)
-        found[_unescaped(parts[1])] = _unescaped(parts[2]).strip()
-    return found
+        properties[_unescaped(parts[1])] = _unescaped(parts[2]).strip()
+    return properties
 
 
 def _unescaped(text: str) -> str:

@@ -64,19 +64,19 @@ def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bo
 
 def _of_tables(properties: Properties) -> dict[str, dict[str, str]]:
     """Return the settings of single tables: table → name → value."""
-    found: dict[str, dict[str, str]] = {}
+    settings: dict[str, dict[str, str]] = {}
     for name, value in properties.below("iceberg.table.").items():
         table, _, option = name.rpartition(".")
         if option in _OF_A_TABLE:
-            found.setdefault(table, {})[option] = value
+            settings.setdefault(table, {})[option] = value
         else:
             properties.remarks.append((f"iceberg.table.{name} = {value}", "The connector has no such property either"))
-    return found
+    return settings
 
 
 def _shared(properties: Properties, transforms: Transforms, keeps_keys: bool) -> dict[str, Any]:
     """Return the settings of all sinks."""
-    found: dict[str, Any] = {"catalog": _catalog(properties)}
+    settings: dict[str, Any] = {"catalog": _catalog(properties)}
     changes = _changes(properties, transforms, keeps_keys)
     defaults = {name: properties.take(f"iceberg.tables.default-{name}") for name in _OF_A_TABLE[1:]}
     if defaults["id-columns"] and not changes:
@@ -84,19 +84,19 @@ def _shared(properties: Properties, transforms: Transforms, keeps_keys: bool) ->
             "Without effect in the connector. To keep one row for each key, set identifier_columns and upsert: true"
         )
         properties.remarks.append((f"iceberg.tables.default-id-columns = {defaults['id-columns']}", advice))
-    found |= changes | _settings(defaults, bool(changes))
+    settings |= changes | _settings(defaults, bool(changes))
     flags = {"auto-create-enabled": "auto_create", "evolve-schema-enabled": "schema_evolution"}
     flags["schema-case-insensitive"] = "case_insensitive"
-    found |= {ours: True for theirs, ours in flags.items() if properties.flag(f"iceberg.tables.{theirs}")}
+    settings |= {ours: True for theirs, ours in flags.items() if properties.flag(f"iceberg.tables.{theirs}")}
     properties.remark("Not needed: columns that Calve creates are optional", "iceberg.tables.schema-force-optional")
     for prefix, ours in (("auto-create-props", "table_properties"), ("write-props", "write_properties")):
         if values := properties.below(f"iceberg.tables.{prefix}."):
-            found[ours] = values
+            settings[ours] = values
     if transforms.metadata_columns:
-        found["metadata_columns"] = transforms.metadata_columns
+        settings["metadata_columns"] = transforms.metadata_columns
     milliseconds = properties.take("iceberg.control.commit.interval-ms", _MINUTES)
-    found["commit_interval"] = found["flush_interval"] = re.sub(r"(\d)000ms$", r"\1s", f"{milliseconds}ms")
-    return found
+    settings["commit_interval"] = settings["flush_interval"] = re.sub(r"(\d)000ms$", r"\1s", f"{milliseconds}ms")
+    return settings
 
 
 def _changes(properties: Properties, transforms: Transforms, keeps_keys: bool) -> dict[str, Any]:
@@ -105,31 +105,31 @@ def _changes(properties: Properties, transforms: Transforms, keeps_keys: bool) -
         advice = "Without effect in Apache Iceberg's sink, which only appends; Calve has `operation` and `upsert`"
         properties.remark(advice, "iceberg.tables.cdc-field", "iceberg.tables.upsert-mode-enabled")
         return {"upsert": True} if transforms.serde else {}
-    found: dict[str, Any] = {"upsert": True} if properties.flag("iceberg.tables.upsert-mode-enabled") else {}
+    settings: dict[str, Any] = {"upsert": True} if properties.flag("iceberg.tables.upsert-mode-enabled") else {}
     operation = properties.take("iceberg.tables.cdc-field")
     if transforms.serde:
         return {"upsert": True}  # the envelopes have the operation
-    return found | ({"operation": f"${{{_pointer(operation)}}}"} if operation else {})
+    return settings | ({"operation": f"${{{_pointer(operation)}}}"} if operation else {})
 
 
 def _settings(given: dict[str, str], by_key: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     if given.get("commit-branch"):
-        found["branch"] = given["commit-branch"]
+        settings["branch"] = given["commit-branch"]
     if given.get("id-columns") and by_key:
-        found["identifier_columns"] = listed(given["id-columns"])
+        settings["identifier_columns"] = listed(given["id-columns"])
     if given.get("partition-by"):
-        found["partition_by"] = [_partition(part) for part in listed(given["partition-by"], _BETWEEN)]
-    return found
+        settings["partition_by"] = [_partition(part) for part in listed(given["partition-by"], _BETWEEN)]
+    return settings
 
 
 def _partition(text: str) -> str:
     """Return a partition field in the specification's order: `bucket(id, 16)` is `bucket(16, id)`."""
-    found = re.fullmatch(r"(\w+)\s*\(\s*([^,()]+?)\s*(?:,\s*(\d+)\s*)?\)", text)
-    if found is None:
+    match = re.fullmatch(r"(\w+)\s*\(\s*([^,()]+?)\s*(?:,\s*(\d+)\s*)?\)", text)
+    if match is None:
         return text
-    transform = _PERIODS.get(found[1], found[1])
-    return f"{transform}({found[3]}, {found[2]})" if found[3] else f"{transform}({found[2]})"
+    transform = _PERIODS.get(match[1], match[1])
+    return f"{transform}({match[3]}, {match[2]})" if match[3] else f"{transform}({match[2]})"
 
 
 def _dynamic(properties: Properties, transforms: Transforms, field: str) -> str:

@@ -53,8 +53,8 @@ def pipeline_text(connector: Connector, file: str) -> str:
     kind = properties.take("connector.class")
     if kind.rpartition(".")[2] != _CLASS:
         hint = f"calve convert reads connectors whose connector.class ends in {_CLASS}"
-        found = f"is a {kind}" if kind else "has no connector.class"
-        raise SettingsError(f"{file} {found}", step="settings", target=file, hint=hint)
+        actual = f"is a {kind}" if kind else "has no connector.class"
+        raise SettingsError(f"{file} {actual}", step="settings", target=file, hint=hint)
     name = connector.name or "connect"
     properties.take("name")
     document = _document(properties, name, kind.startswith(_KEEPS_KEYS))
@@ -75,11 +75,11 @@ def _document(properties: Properties, name: str, keeps_keys: bool) -> dict[str, 
     title = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._") or "connect"
     parts = range(0, len(topics), TOPICS_OF_A_SOURCE)
     names = [title] if len(parts) == 1 else [f"{title}-{number}" for number in range(1, len(parts) + 1)]
-    found = {}
+    pipelines = {}
     for part, start in zip(names, parts, strict=True):
         some = {**source, "topics": source["topics"][start : start + TOPICS_OF_A_SOURCE]}
-        found[part] = {"source": {"kafka": some}, **rest}
-    return found
+        pipelines[part] = {"source": {"kafka": some}, **rest}
+    return pipelines
 
 
 def _remark_on_the_rest(properties: Properties) -> None:
@@ -106,7 +106,7 @@ def _header(properties: Properties, file: str, name: str) -> list[str]:
     if single:
         lines += ["#", "# Properties without a counterpart:"]
         for text, every in single.items():
-            lines += [*[f"#   {' '.join(one.split())}" for one in every], *_comment(text, "#     ", "#     ")]
+            lines += [*[f"#   {' '.join(remark.split())}" for remark in every], *_comment(text, "#     ", "#     ")]
     return lines
 
 

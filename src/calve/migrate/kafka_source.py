@@ -95,19 +95,19 @@ def _format(properties: Properties, serde: str) -> tuple[dict[str, Any], dict[st
 
 def _registry(properties: Properties, options: dict[str, str]) -> dict[str, str]:
     """Return where the schemas are, and how to log in there."""
-    found = {"type": "confluent", "registry_url": (listed(options.pop("schema.registry.url", "")) or [""])[0]}
-    if not found["registry_url"]:
-        found["registry_url"] = "${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}"
+    schema = {"type": "confluent", "registry_url": (listed(options.pop("schema.registry.url", "")) or [""])[0]}
+    if not schema["registry_url"]:
+        schema["registry_url"] = "${env:SCHEMA_REGISTRY_URL:-http://localhost:8081}"
         properties.advise("The schema registry is in the worker's configuration: set SCHEMA_REGISTRY_URL")
     options.pop("basic.auth.credentials.source", "")
     user, _, password = options.pop("basic.auth.user.info", "").partition(":")
     if password:
-        found |= {"schema_registry_api_key": user, "schema_registry_api_secret": password}
+        schema |= {"schema_registry_api_key": user, "schema_registry_api_secret": password}
     if token := options.pop("bearer.auth.token", ""):
-        found["bearer_token"] = token
+        schema["bearer_token"] = token
     rest = [f"value.converter.{name} = {shown(name, value)}" for name, value in options.items()]
-    properties.remarks += [(one, "See the keys of `schema` in docs/reference.md") for one in rest]
-    return found
+    properties.remarks += [(option, "See the keys of `schema` in docs/reference.md") for option in rest]
+    return schema
 
 
 def _security(properties: Properties, given: dict[str, str]) -> dict[str, Any]:
@@ -133,5 +133,5 @@ def _security(properties: Properties, given: dict[str, str]) -> dict[str, Any]:
 
 
 def _quoted(jaas: str, key: str) -> str:
-    found = re.search(rf"\b{key}\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;]+))", jaas)
-    return next(filter(None, found.groups()), "") if found else ""
+    match = re.search(rf"\b{key}\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s;]+))", jaas)
+    return next(filter(None, match.groups()), "") if match else ""

@@ -55,7 +55,7 @@ _Convert = Callable[["Transforms", dict[str, str]], None]
 
 def converted(properties: Properties) -> Transforms:
     """Convert the transforms; those without a counterpart get a remark."""
-    found = Transforms()
+    transforms = Transforms()
     for alias in listed(properties.take("transforms")):
         options = properties.below(f"transforms.{alias}.")
         kind = options.pop("type", "")
@@ -67,82 +67,81 @@ def converted(properties: Properties) -> Transforms:
         if of_key:
             properties.remarks.append((f"transforms.{alias} = {kind}", "Calve keeps keys as the metadata `kafka_key`"))
         elif name in _CHANGES:
-            _changes(found, properties, name, options)
+            _changes(transforms, properties, name, options)
         elif name in _CONVERSIONS:
-            _CONVERSIONS[name](found, options)
+            _CONVERSIONS[name](transforms, options)
         else:
             advice = _ADVICE.get(name, "No counterpart; see the processors, and `sql` for all else")
             properties.remarks.append((f"transforms.{alias} = {kind}", advice))
     properties.remark_below("Predicates have no counterpart: use conditions of processors and routes", "predicates")
-    if found.serde and found.processors:
+    if transforms.serde and transforms.processors:
         advice = "Processors cannot change the rows of change streams; these were left out: "
-        properties.advise(advice + ", ".join(next(iter(one)) for one in found.processors))
-        found.processors.clear()
-    return found
+        properties.advise(advice + ", ".join(next(iter(processor)) for processor in transforms.processors))
+        transforms.processors.clear()
+    return transforms
 
 
-def _changes(found: Transforms, properties: Properties, name: str, options: dict[str, str]) -> None:
+def _changes(transforms: Transforms, properties: Properties, name: str, options: dict[str, str]) -> None:
     """Read the envelopes themselves: then updates and deletes are applied, not appended."""
-    found.serde = _CHANGES[name]
-    if found.serde == "debezium":
+    transforms.serde = _CHANGES[name]
+    if transforms.serde == "debezium":
         pattern = options.get("cdc.target.pattern", "{db}.{table}")
         parts = {
             "{db}": '${getMetadata("debezium_source_schema")}',
             "{table}": '${getMetadata("debezium_source_table")}',
         }
-        found.fields["_cdc.target"] = re.sub(r"\{db\}|\{table\}", lambda match: parts[match[0]], pattern)
+        transforms.fields["_cdc.target"] = re.sub(r"\{db\}|\{table\}", lambda match: parts[match[0]], pattern)
         if "_cdc.target" in properties.values.get("iceberg.tables.route-field", "") and "{db}" in pattern:
             properties.advise("MySQL has no schemas: for it write debezium_source_db instead of debezium_source_schema")
-    advice = (
-        f"The connector appended each change; Calve reads the envelopes (serde_format: {found.serde}) and applies them"
-    )
+    serde = transforms.serde
+    advice = f"The connector appended each change; Calve reads the envelopes (serde_format: {serde}) and applies them"
     properties.advise(f"{advice} by key: see docs/updates-and-deletes.md. For a log of changes use serde_format: json")
 
 
-def _insert_field(found: Transforms, options: dict[str, str]) -> None:
+def _insert_field(transforms: Transforms, options: dict[str, str]) -> None:
     for what, attribute in _PLACES.items():
         if column := options.get(f"{what}.field", "").rstrip("!?"):
-            found.metadata_columns[column] = attribute
-            found.fields[column] = f'${{getMetadata("{attribute}")}}'
+            transforms.metadata_columns[column] = attribute
+            transforms.fields[column] = f'${{getMetadata("{attribute}")}}'
     if column := options.get("static.field", "").rstrip("!?"):
         entry = {"key": column, "value": options.get("static.value", ""), "overwrite_if_key_exists": True}
-        found.processors.append({"add_entries": {"entries": [entry]}})
+        transforms.processors.append({"add_entries": {"entries": [entry]}})
 
 
-def _kafka_metadata(found: Transforms, options: dict[str, str]) -> None:
+def _kafka_metadata(transforms: Transforms, options: dict[str, str]) -> None:
     name = options.get("field_name", "_kafka_metadata")
-    found.metadata_columns |= {f"{name}_{what}": attribute for what, attribute in _PLACES.items()}
+    transforms.metadata_columns |= {f"{name}_{what}": attribute for what, attribute in _PLACES.items()}
     if external := listed(options.get("external_field", "")):
         entry = {"key": f"{name}_{external[0]}", "value": ",".join(external[1:])}
-        found.processors.append({"add_entries": {"entries": [entry]}})
+        transforms.processors.append({"add_entries": {"entries": [entry]}})
 
 
-def _copy_value(found: Transforms, options: dict[str, str]) -> None:
+def _copy_value(transforms: Transforms, options: dict[str, str]) -> None:
     entry = {"from_key": options.get("source.field", ""), "to_key": options.get("target.field", "")}
-    found.processors.append({"copy_values": {"entries": [{**entry, "overwrite_if_to_key_exists": True}]}})
+    transforms.processors.append({"copy_values": {"entries": [{**entry, "overwrite_if_to_key_exists": True}]}})
 
 
-def _replace_field(found: Transforms, options: dict[str, str]) -> None:
-    if left := listed(options.get("exclude") or options.get("blacklist", "")):
-        found.processors.append({"delete_entries": {"with_keys": left}})
+def _replace_field(transforms: Transforms, options: dict[str, str]) -> None:
+    if excluded := listed(options.get("exclude") or options.get("blacklist", "")):
+        transforms.processors.append({"delete_entries": {"with_keys": excluded}})
     if kept := listed(options.get("include") or options.get("whitelist", "")):
-        found.processors.append({"select_entries": {"include_keys": kept}})
+        transforms.processors.append({"select_entries": {"include_keys": kept}})
     names = [pair.partition(":") for pair in listed(options.get("renames", ""))]
     if names:
         entries = [{"from_key": old.strip(), "to_key": new.strip()} for old, _, new in names]
-        found.processors.append({"rename_keys": {"entries": entries}})
+        transforms.processors.append({"rename_keys": {"entries": entries}})
 
 
-def _cast(found: Transforms, options: dict[str, str]) -> None:
+def _cast(transforms: Transforms, options: dict[str, str]) -> None:
     for pair in listed(options.get("spec", "")):
         name, _, kind = pair.partition(":")
         if kind in _TYPES:
-            found.processors.append({"convert_type": {"key": name, "type": _TYPES[kind]}})
+            transforms.processors.append({"convert_type": {"key": name, "type": _TYPES[kind]}})
 
 
-def _flatten(found: Transforms, options: dict[str, str]) -> None:
+def _flatten(transforms: Transforms, options: dict[str, str]) -> None:
     settings = {"source": "", "target": "", "remove_processed_fields": True}
-    found.processors.append({"flatten": {**settings, "flatten_separator": options.get("delimiter", ".")}})
+    transforms.processors.append({"flatten": {**settings, "flatten_separator": options.get("delimiter", ".")}})
 
 
 _CONVERSIONS: dict[str, _Convert] = {

@@ -41,11 +41,11 @@ class Backoff:
         """Wait after a failure; say whether to try again."""
         if self._deadline is None and (self._bounded or self._stop.is_set()):
             self._deadline = time.monotonic() + self._limit
-        left = math.inf if self._deadline is None else self._deadline - time.monotonic()
-        if left <= 0:
+        remaining = math.inf if self._deadline is None else self._deadline - time.monotonic()
+        if remaining <= 0:
             return False
         self._failures += 1
-        self._sleep(min(delay(self._failures - 1), left))
+        self._sleep(min(delay(self._failures - 1), remaining))
         return True
 
     def _sleep(self, seconds: float) -> None:

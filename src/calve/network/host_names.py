@@ -41,4 +41,4 @@ def is_local_name(header: str, address: str, names: Iterable[str] = ()) -> bool:
     if not header or not is_loopback(address):
         return True
     name = host_name(header)
-    return is_loopback(name) or name in {one.lower() for one in names}
+    return is_loopback(name) or name in {own_name.lower() for own_name in names}

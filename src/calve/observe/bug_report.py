@@ -71,10 +71,10 @@ class BugReports:
 
 
 def _versions() -> list[str]:
-    found = [f"python {platform.python_version()}, {platform.platform()}"]
+    lines = [f"python {platform.python_version()}, {platform.platform()}"]
     for name in _PACKAGES:
         try:
-            found.append(f"{name} {version(name)}")
+            lines.append(f"{name} {version(name)}")
         except PackageNotFoundError:
             continue
-    return found
+    return lines

@@ -41,30 +41,34 @@ class Health:
 
 def alive(pipelines: Mapping[str, Health]) -> tuple[int, dict[str, Any]]:
     """Return the HTTP status and the answer of `/healthz`: 503 with the pipelines that failed or hang."""
-    wrong = {name: _complaint(one) for name, one in pipelines.items() if one.state == "failed" or one.is_stuck}
+    wrong = {
+        name: _complaint(health) for name, health in pipelines.items() if health.state == "failed" or health.is_stuck
+    }
     return (503, {"status": "failed", "pipelines": wrong}) if wrong else (200, {"status": "ok"})
 
 
 def ready(pipelines: Mapping[str, Health]) -> tuple[int, dict[str, Any]]:
     """Return the HTTP status and the answer of `/readyz`: 503 unless all pipelines run and accept events."""
     is_ready = bool(pipelines) and all(
-        one.state in ("running", "waiting") and not (one.held or one.refusing) for one in pipelines.values()
+        health.state in ("running", "waiting") and not (health.held or health.refusing) for health in pipelines.values()
     )
-    states = {name: _summary(one) for name, one in pipelines.items()}
+    states = {name: _summary(health) for name, health in pipelines.items()}
     return 200 if is_ready else 503, {"status": "ready" if is_ready else "not ready", "pipelines": states}
 
 
-def _complaint(one: Health) -> str:
+def _complaint(health: Health) -> str:
     return (
-        f"has done nothing for {one.quiet_seconds:.0f} s while {one.state}" if one.is_stuck else one.error or "failed"
+        f"has done nothing for {health.quiet_seconds:.0f} s while {health.state}"
+        if health.is_stuck
+        else health.error or "failed"
     )
 
 
-def _summary(one: Health) -> dict[str, Any]:
+def _summary(health: Health) -> dict[str, Any]:
     return {
-        "state": one.state,
-        **({"held": dict(one.held)} if one.held else {}),
-        **({"error": one.error} if one.error else {}),
-        **({"refusing": one.refusing} if one.refusing else {}),
-        **({"wrong": list(one.wrong)} if one.wrong else {}),
+        "state": health.state,
+        **({"held": dict(health.held)} if health.held else {}),
+        **({"error": health.error} if health.error else {}),
+        **({"refusing": health.refusing} if health.refusing else {}),
+        **({"wrong": list(health.wrong)} if health.wrong else {}),
     }

@@ -26,8 +26,8 @@ def many(count: int, noun: str, plural: str = "") -> str:
 
 def listed(names: Sequence[str], most: int) -> str:
     """Return names as text, at most so many of them: `id, name and 4 more`."""
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most:,} more" if len(names) > most else shown
+    text = ", ".join(names[:most])
+    return f"{text} and {len(names) - most:,} more" if len(names) > most else text
 
 
 def harmless(line: str) -> str:

@@ -43,9 +43,9 @@ def _runs(pid: int, started: int) -> bool:
         return False
     except PermissionError:
         pass  # a process of another user: it exists
-    state, found = _stat(pid)
+    state, start = _stat(pid)
     dead = state in ("Z", "X")  # a zombie has only a pid
-    return not dead and (found == started or 0 in (found, started))
+    return not dead and (start == started or 0 in (start, started))
 
 
 def _stat(pid: int) -> tuple[str, int]:

@@ -54,9 +54,9 @@ class Log:
 
     def error(self, error: CalveError, **fields: Any) -> None:
         """Log an error once, where it is handled; the traceback is shown only with `--debug`."""
-        known = {key: value for key, value in error.to_dict().items() if key in ("error", "step", "target", "hint")}
+        described = {key: value for key, value in error.to_dict().items() if key in ("error", "step", "target", "hint")}
         values = error.message if isinstance(error, InvariantError) else ""  # nobody knows what is in it
-        self._write(logging.ERROR, error.message, {**known, "values": values, **fields}, error)
+        self._write(logging.ERROR, error.message, {**described, "values": values, **fields}, error)
 
     def _write(self, level: int, message: str, fields: dict[str, Any], error: BaseException | None = None) -> None:
         values = fields.pop("values", "")
@@ -108,9 +108,9 @@ def _cleaned(value: Any) -> Any:
         case str():
             return without_credentials(value)
         case list():
-            return [_cleaned(each) for each in value]
+            return [_cleaned(inner) for inner in value]
         case dict():
-            return {key: _cleaned(each) for key, each in value.items()}
+            return {key: _cleaned(inner) for key, inner in value.items()}
         case _:
             return value
 

@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from calve.network.host_names import is_local_name
 from calve.observe.health import Health, alive, ready
 from calve.observe.log import Log
-from calve.observe.report import PipelineReport, TableFiles
+from calve.observe.report import BranchFileStats, PipelineReport
 from calve.observe.web_server import Quiet, server_class
 
 __all__ = ["Metrics", "StatusCollector"]
@@ -25,7 +25,7 @@ __all__ = ["Metrics", "StatusCollector"]
 Sample = tuple[list[str], float | int | None]
 Samples = Callable[[PipelineReport], Iterable[Sample]]
 _LOOK_SECONDS = 0.02
-"""How often the server looks whether it shall end; the end of each run waits for that."""
+"""How often the server checks whether it shall end; the end of each run waits for that."""
 
 
 def _one(value: Callable[[PipelineReport], float | int | None]) -> Samples:
@@ -54,7 +54,7 @@ def _ignored(report: PipelineReport) -> Iterator[Sample]:
         yield from (([name, field], count) for field, count in table.ignored.items())
 
 
-def _files(value: Callable[[TableFiles], int]) -> Samples:
+def _files(value: Callable[[BranchFileStats], int]) -> Samples:
     return lambda report: [([name], value(table.files)) for name, table in report.tables.items() if table.files]
 
 
@@ -278,11 +278,11 @@ class Metrics:
         if not is_local_name(environ.get("HTTP_HOST", ""), self._host):
             start_response("403 Forbidden", [("Content-Type", "text/plain")])
             return [b"This host has another name.\n"]
-        look = {"/healthz": alive, "/readyz": ready}.get(environ["PATH_INFO"])
-        if look is None:
+        check = {"/healthz": alive, "/readyz": ready}.get(environ["PATH_INFO"])
+        if check is None:
             answered: Iterable[bytes] = self._metrics(environ, start_response)
             return answered
-        status, answer = look(self._health())
+        status, answer = check(self._health())
         start_response(f"{status} {HTTPStatus(status).phrase}", [("Content-Type", "application/json")])
         return [msgspec.json.encode(answer) + b"\n"]
 

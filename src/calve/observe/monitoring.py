@@ -85,8 +85,8 @@ def page() -> str:
 def _rows() -> Iterator[str]:
     for kind, suffix, metrics in (("counter", "_total", COUNTERS), ("gauge", "", GAUGES)):
         for name, text, labels, _ in metrics:
-            shown = ", ".join(f"`{label}`" for label in labels)
-            yield f"| `{name}{suffix}` | {kind} | {shown} | {text} |\n"
+            label_text = ", ".join(f"`{label}`" for label in labels)
+            yield f"| `{name}{suffix}` | {kind} | {label_text} | {text} |\n"
 
 
 def dashboard() -> dict[str, Any]:

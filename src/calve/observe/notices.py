@@ -101,10 +101,12 @@ class Notices:
 
     def _ignored(self, counts: BatchCounts) -> Iterator[_Line]:
         for table, fields in counts.ignored.items():
-            known = self._fields.setdefault(table, {})
-            tally.add_bounded(known, fields)
+            counts_of_table = self._fields.setdefault(table, {})
+            tally.add_bounded(counts_of_table, fields)
             if total := self._total(("ignored", table, ""), sum(fields.values())):
-                text = f"{table}: fields not written, with the number of events: {tally.largest(known, _FIELDS)}"
+                text = (
+                    f"{table}: fields not written, with the number of events: {tally.largest(counts_of_table, _FIELDS)}"
+                )
                 yield text, {"table": table, "count": total, "hint": IGNORED_HINT}
 
     def _total(self, key: _Key, count: int) -> int:

@@ -13,11 +13,11 @@ __all__ = ["PAUSE_FILE", "Pause", "is_paused", "pause", "resume"]
 PAUSE_FILE = "paused"
 _LOOK_SECONDS = 1.0
 _STORE_LOOK_SECONDS = 5.0
-"""On an object store, where each look is a paid request."""
+"""On an object store, where each check is a paid request."""
 
 
 class Pause:
-    """The request to pause one pipeline, as the driver sees it: looked up once a second, on object stores less often.
+    """The request to pause one pipeline, as the driver sees it: read once a second, on object stores less often.
 
     Args:
         folder: `<state>/<pipeline>`.

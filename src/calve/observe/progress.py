@@ -13,7 +13,7 @@ from calve.observe.report import PipelineReport
 from calve.observe.terminal import Terminal
 from calve.observe.ticker import Ticker
 
-__all__ = ["Progress", "ending", "summary"]
+__all__ = ["ProgressLine", "ending", "summary"]
 
 REDRAW_SECONDS = 0.5
 LINE_SECONDS = 10.0
@@ -22,7 +22,7 @@ _ENDED = ("stopped", "failed")
 Reports = Callable[[], list[PipelineReport]]
 
 
-class Progress:
+class ProgressLine:
     """Shows reports until its context ends: redrawn on a terminal, otherwise a line every ten seconds on progress.
 
     With `json` the lines are log records. The last line of a pipeline summarizes the run, once.
@@ -56,7 +56,7 @@ class Progress:
     def tick(self) -> None:
         """Show the current reports."""
         if self._terminal.live and not self._json:
-            self._terminal.redraw(" │ ".join(f"{one.pipeline} {summary(one)}" for one in self._reports()))
+            self._terminal.redraw(" │ ".join(f"{report.pipeline} {summary(report)}" for report in self._reports()))
         elif self._clock() >= self._lines_due:
             self._lines_due = self._clock() + LINE_SECONDS
             self._lines()
@@ -66,7 +66,7 @@ class Progress:
         self._terminal.redraw("")
         self._lines()
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressLine:
         self._ticker = Ticker("calve-progress", REDRAW_SECONDS, self.tick)
         return self
 
@@ -113,7 +113,7 @@ def ending(report: PipelineReport, show_rejects: str) -> str:
         f"{many(sum(rows.values()), 'row')} written to {many(tables, 'table')}",
     ]
     if rejects := report.run.rejects:
-        codes = ", ".join(f"{code} {count:,}" for code, count in sorted(rejects.items(), key=lambda one: -one[1]))
+        codes = ", ".join(f"{code} {count:,}" for code, count in sorted(rejects.items(), key=lambda entry: -entry[1]))
         parts.append(f"{sum(rejects.values()):,} rejected ({codes}): {show_rejects}")
     if report.run.dropped:
         parts.append(f"{report.run.dropped:,} dropped by processors")

@@ -1,4 +1,4 @@
-"""The state of a pipeline at one time: plain data that the command line, metrics and dashboard show alike.
+"""The state of a pipeline at one time: plain data for the command line, metrics and dashboard.
 
 The JSON form is `<state>/<pipeline>/status.json`. A reader ignores keys that it does not know and takes defaults for
 missing keys, so that older commands can read newer pipelines and newer commands older ones.
@@ -15,7 +15,7 @@ import msgspec
 
 from calve import structs
 
-__all__ = ["CommitReport", "PipelineReport", "RunReport", "State", "TableFiles", "TableReport", "Trouble", "now"]
+__all__ = ["BranchFileStats", "CommitReport", "PipelineReport", "RunReport", "State", "TableReport", "Trouble", "now"]
 
 State = Literal["starting", "running", "waiting", "draining", "stopped", "failed", "holding"]
 """starting · running (a batch is being worked on) · waiting (nothing new) · draining (asked to stop) · stopped ·
@@ -41,7 +41,7 @@ class Trouble:
 
 
 @dataclass
-class TableFiles:
+class BranchFileStats:
     """The files of a table's branch after the last commit, from the snapshot's summary.
 
     Attributes:
@@ -82,8 +82,8 @@ class TableReport:
         equality_deletes: Its rows of equality deletes after the last commit or conversion.
         converting: Whether they are being converted.
         conversion_error: Why the last conversion failed; this does not stop commits.
-        maintenance_rounds: How often this process has maintained it, and in how many seconds; looks that found nothing
-            to do count only as seconds.
+        maintenance_rounds: How often this process has maintained it, and in how many seconds; inspections that
+            found nothing to do count only as seconds.
         maintenance_error: Why the last maintenance failed; this does not stop commits.
         files: Its files; None: not known yet.
     """
@@ -105,7 +105,7 @@ class TableReport:
     maintenance_rounds: int = 0
     maintenance_seconds: float = 0.0
     maintenance_error: Trouble | None = None
-    files: TableFiles | None = None
+    files: BranchFileStats | None = None
     error: Trouble | None = None
 
 

@@ -129,6 +129,6 @@ class Folder:
             self.files.delete_file(f"{self.path}/{name}")
 
     def _entries(self) -> list[pafs.FileInfo]:
-        found = self.files.get_file_info(pafs.FileSelector(self.path, allow_not_found=True))
-        shown = [info for info in found if not info.base_name.startswith(("_", "."))]
-        return sorted(shown, key=lambda info: str(info.base_name))
+        infos = self.files.get_file_info(pafs.FileSelector(self.path, allow_not_found=True))
+        visible = [info for info in infos if not info.base_name.startswith(("_", "."))]
+        return sorted(visible, key=lambda info: str(info.base_name))

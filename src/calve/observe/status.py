@@ -27,7 +27,7 @@ from calve.observe.health import Health
 from calve.observe.liveness import process_started
 from calve.observe.notices import Notices
 from calve.observe.problems import problems
-from calve.observe.report import CommitReport, PipelineReport, State, TableFiles, TableReport, Trouble, now
+from calve.observe.report import BranchFileStats, CommitReport, PipelineReport, State, TableReport, Trouble, now
 from calve.observe.totals import Totals
 
 __all__ = ["BatchCounts", "PipelineStatus"]
@@ -155,11 +155,15 @@ class PipelineStatus:
             commit = CommitReport(table, rows, snapshot_id, report.last_commit)
             self._report.commits = [*self._report.commits[1 - MAX_COMMITS :], commit]
 
-    def table_files(self, table: str, files: TableFiles) -> None:
+    def table_files(self, table: str, files: BranchFileStats) -> None:
         """Record the files of a table after a commit; the snapshot of its last maintenance may have expired."""
         with self._lock:
             report = self._table(table)
-            times = [one.last_maintenance for one in (report.files, files) if one and one.last_maintenance]
+            times = [
+                file_stats.last_maintenance
+                for file_stats in (report.files, files)
+                if file_stats and file_stats.last_maintenance
+            ]
             report.files = replace(files, last_maintenance=max(times, default=None))
 
     def maintained(self, table: str, seconds: float, has_changed: bool) -> None:
@@ -204,19 +208,19 @@ class PipelineStatus:
         with self._lock:
             self._table(table).converting = True
 
-    def converted(self, table: str, left: int) -> None:
+    def converted(self, table: str, remaining: int) -> None:
         """Record that they were converted, and how many rows were added meanwhile."""
         with self._lock:
             report = self._table(table)
             report.converting, report.conversion_error = False, None
-            report.equality_deletes, report.last_conversion = left, now()
+            report.equality_deletes, report.last_conversion = remaining, now()
 
     def conversion_failed(self, table: str, error: CalveError) -> None:
         """Record that they could not be converted, and why."""
         with self._lock:
             report = self._table(table)
-            found = _trouble(error)
-            report.converting, report.conversion_error = False, _again(report.conversion_error, found)
+            trouble = _trouble(error)
+            report.converting, report.conversion_error = False, _again(report.conversion_error, trouble)
 
     def staged(self, batches: int, size_bytes: int = 0) -> None:
         """Record how many batches are durable and not committed yet."""
@@ -251,12 +255,16 @@ class PipelineStatus:
         """Show an error until `recovered`: a table's, or the pipeline's (one for each step)."""
         self.beat()
         with self._lock:
-            found = _trouble(error)
+            new = _trouble(error)
             if table:
-                self._table(table).error = _again(self._table(table).error, found)
+                self._table(table).error = _again(self._table(table).error, new)
             else:
-                old = next((one for one in self._report.errors if one.step == found.step), None)
-                self._report.errors = [one for one in self._report.errors if one is not old] + [_again(old, found)]
+                old = next(
+                    (known_trouble for known_trouble in self._report.errors if known_trouble.step == new.step), None
+                )
+                self._report.errors = [
+                    known_trouble for known_trouble in self._report.errors if known_trouble is not old
+                ] + [_again(old, new)]
 
     def recovered(self, table: str = "", step: str = "") -> bool:
         """Forget the table's error, or the pipeline's (of one step, or all of them); return whether there was one."""
@@ -265,8 +273,8 @@ class PipelineStatus:
                 report = self._report.tables.get(table, TableReport())
                 had, report.error = report.error is not None, None
                 return had
-            left = [one for one in self._report.errors if step and one.step != step]
-            had, self._report.errors = len(left) < len(self._report.errors), left
+            remaining = [trouble for trouble in self._report.errors if step and trouble.step != step]
+            had, self._report.errors = len(remaining) < len(self._report.errors), remaining
             return had
 
     def report(self) -> PipelineReport:
@@ -325,7 +333,11 @@ class PipelineStatus:
 def _locations(dlq: str | Sequence[str]) -> list[str]:
     """Make local folders absolute, because readers of the status may run in another folder."""
     locations = [dlq] if isinstance(dlq, str) else dlq
-    return [each if "://" in each else os.fspath(Path(each).expanduser().absolute()) for each in locations if each]
+    return [
+        location if "://" in location else os.fspath(Path(location).expanduser().absolute())
+        for location in locations
+        if location
+    ]
 
 
 def _trouble(error: CalveError) -> Trouble:

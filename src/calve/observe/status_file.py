@@ -142,5 +142,5 @@ def read_reports(state: str) -> list[PipelineReport]:
     Raises:
         SourceError: A file exists and cannot be read.
     """
-    found = (read_report(state, name) for name in Folder.at(state).folders())
-    return [report for report in found if report is not None]
+    reports = (read_report(state, name) for name in Folder.at(state).folders())
+    return [report for report in reports if report is not None]

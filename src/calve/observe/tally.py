@@ -29,5 +29,5 @@ def add_bounded(into: dict[str, int], counts: Mapping[str, int]) -> None:
 
 def largest(counts: Mapping[str, int], most: int) -> str:
     """Return the largest counts as text: `debug 12, extra.a 3 and 4 more`."""
-    ordered = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    ordered = sorted(counts.items(), key=lambda entry: (-entry[1], entry[0]))
     return listed([f"{name} {count:,}" for name, count in ordered], most)

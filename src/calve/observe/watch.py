@@ -60,9 +60,9 @@ class Watch:
     def leave(self, pipeline: str) -> None:
         """Stop writing the status file of a pipeline, because another driver writes it now."""
         with self._lock:
-            left = [file for file in self._files if file.pipeline == pipeline]
-            self._files = [file for file in self._files if file not in left]
-        for file in left:
+            removed = [file for file in self._files if file.pipeline == pipeline]
+            self._files = [file for file in self._files if file not in removed]
+        for file in removed:
             file.abandon()
 
     def expect(self, pipelines: Iterable[str]) -> None:
@@ -79,8 +79,8 @@ class Watch:
         """Return the health of each pipeline."""
         with self._lock:
             statuses, expected = dict(self._statuses), dict(self._expected)
-        found = {name: Health("failed", error=why) if why else Health() for name, why in expected.items()}
-        return found | {name: status.health() for name, status in statuses.items() if not expected.get(name)}
+        health_of = {name: Health("failed", error=why) if why else Health() for name, why in expected.items()}
+        return health_of | {name: status.health() for name, status in statuses.items() if not expected.get(name)}
 
     @property
     def begun(self) -> bool:

@@ -94,7 +94,7 @@ def _add(archive: tarfile.TarFile) -> list[str]:
                 hint=f"Install it with pip: `pip install --force-reinstall {name}=={distribution.version}`",
             )
         _add_files(archive, ((str(file), Path(str(file.locate()))) for file in distribution.files))
-    return [f"calve {calve.__version__}", *(f"{name} {one.version}" for name, one in needed.items())]
+    return [f"calve {calve.__version__}", *(f"{name} {requirement.version}" for name, requirement in needed.items())]
 
 
 def _add_files(archive: tarfile.TarFile, files: Iterator[tuple[str, Path]]) -> None:
@@ -105,19 +105,19 @@ def _add_files(archive: tarfile.TarFile, files: Iterator[tuple[str, Path]]) -> N
 
 def _needed(package: str, extras: frozenset[str] = frozenset()) -> set[str]:
     """Return the installed packages that a package needs at run time, with what these need."""
-    found: dict[str, frozenset[str]] = {}
+    extras_of: dict[str, frozenset[str]] = {}
     waiting = [(package, extras)]
     while waiting:
         name, wanted = waiting.pop()
-        if name in _OF_SPARK or (wanted <= found.get(name, frozenset()) and name in found):
+        if name in _OF_SPARK or (wanted <= extras_of.get(name, frozenset()) and name in extras_of):
             continue
         try:
             requirements = metadata.requires(name) or []
         except metadata.PackageNotFoundError:  # for another platform
             continue
-        found[name] = found.get(name, frozenset()) | wanted
-        waiting += [one for text in requirements if (one := _requirement(text, wanted))]
-    return set(found) - {package}
+        extras_of[name] = extras_of.get(name, frozenset()) | wanted
+        waiting += [requirement for text in requirements if (requirement := _requirement(text, wanted))]
+    return set(extras_of) - {package}
 
 
 def _requirement(text: str, extras: frozenset[str]) -> tuple[str, frozenset[str]] | None:
@@ -128,5 +128,5 @@ def _requirement(text: str, extras: frozenset[str]) -> tuple[str, frozenset[str]
         return None
     name = re.match(r"\s*([A-Za-z0-9._-]+)\s*(?:\[([^\]]*)\])?", requirement)
     assert name
-    wanted = frozenset(one.strip() for one in (name[2] or "").split(",") if one.strip())
+    wanted = frozenset(extra.strip() for extra in (name[2] or "").split(",") if extra.strip())
     return re.sub(r"[-_.]+", "-", name[1]).lower(), wanted

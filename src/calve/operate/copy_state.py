@@ -72,11 +72,11 @@ def copy_pipeline(old: StateFolder, new: StateFolder, state: str, say: Callable[
 
 def _check(ledger: Ledger, target: StateFolder, state: str) -> None:
     problem, hint = "", ""
-    staged = [one.staged for one in ledger.pending() if one.staged]
+    staged = [batch.staged for batch in ledger.pending() if batch.staged]
     if target.exists():
         problem = f"There is a state at {target}"
         hint = "Choose another location, or remove it first"
-    elif any(one.rejects or any(entry.commit_rejects for entry in one.tables) for one in staged):
+    elif any(batch.rejects or any(entry.commit_rejects for entry in batch.tables) for batch in staged):
         problem = f"The pipeline {ledger.pipeline} has staged batches with dead letters in the old location"
         hint = "Commit them with `calve run --once` and the old state; then copy"
     if problem:

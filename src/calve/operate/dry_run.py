@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
@@ -17,32 +17,30 @@ from calve.catalog.sqlite import SqliteCatalog, sqlite_file
 from calve.engine import session
 from calve.engine.engine import Engine
 from calve.errors import SchemaConflictError, SettingsError
-from calve.event.columns import EVENT, JSON, MALFORMED, ORDER, ROW, SCHEMA, VERSION
+from calve.event.columns import EVENT, JSON, MALFORMED, SCHEMA, VERSION
 from calve.event.document_version import versions
-from calve.event.envelope.decoder import Decoder
-from calve.event.typed import with_text
 from calve.event.validate_json import validated
 from calve.expression.scope import TAGS
 from calve.observe import tally
-from calve.operate.dry_run_catalog import Rehearsal
+from calve.operate.dry_run_catalog import DryRunCatalog
 from calve.pipeline.plugins import declared
 from calve.pipeline.spark_needs import needs_s3
 from calve.pipeline.wiring import Wiring, sink_labels
 from calve.processors.chain import Chain
 from calve.record.receipt import Misfit
 from calve.record.target import TableRef
-from calve.route.route import Router
-from calve.serde.decoder import Decoder as SchemaDecoder
 from calve.settings import PipelineSettings
 from calve.sinks.job import SinkJob
 from calve.state.local_folder import LocalFolder
 from calve.table.ddl import add_columns, create_table, set_identifier_fields, widen_column
 from calve.task.job import Job
+from calve.task.path import EventPath
+from calve.task.step_clock import StepClock
 
-__all__ = ["Destination", "EventFate", "Processing", "Reject", "TableFate", "Trial", "attempt"]
+__all__ = ["Destination", "EventFate", "Processing", "RejectReason", "TableFate", "Trial", "dry_run"]
 
 _LINE = "_line"
-"""The position of an event among the samples, while processors change how many there are."""
+"""The position of an event's sample, as decoding and processors change how many events there are."""
 _PASSES = 5
 """A pass for an unknown table and one for new fields, as in a run; there are no other writers."""
 
@@ -56,7 +54,7 @@ class Destination:
 
 
 @dataclass(frozen=True)
-class Reject:
+class RejectReason:
     """Why an event would become a dead letter: its target sink and table (empty: unknown), and the reason."""
 
     sink: str
@@ -99,7 +97,7 @@ class EventFate:
     number: int
     line: int | None
     tables: list[Destination] = field(default_factory=list)
-    rejects: list[Reject] = field(default_factory=list)
+    rejects: list[RejectReason] = field(default_factory=list)
     processed: list[Processing] = field(default_factory=list)
     dropped: int = 0
 
@@ -146,7 +144,7 @@ class Trial:
     has_unused_schema: bool = False
 
 
-def attempt(
+def dry_run(
     settings: PipelineSettings,
     events: pa.Table,
     metadata: Mapping[str, int | str] | None = None,
@@ -166,12 +164,12 @@ def attempt(
         SettingsError: The source has no such metadata.
         CalveError: The pipeline would not start, or a catalog or a schema registry does not answer.
     """
-    known = declared(settings).metadata
-    if unknown := sorted((metadata or {}).keys() - known):
+    kinds = declared(settings).metadata
+    if unknown := sorted((metadata or {}).keys() - kinds):
         message = f"The source {settings.source.name} has no metadata {unknown[0]}"
-        raise SettingsError(message, step="settings", hint=f"It has: {', '.join(sorted(known)) or 'none'}")
+        raise SettingsError(message, step="settings", hint=f"It has: {', '.join(sorted(kinds)) or 'none'}")
     for name, value in (metadata or {}).items():
-        if pa.types.is_integer(known[name]) and not isinstance(value, int):
+        if pa.types.is_integer(kinds[name]) and not isinstance(value, int):
             raise SettingsError(f"The metadata {name} is a whole number, not {value!r}", step="settings")
     with contextlib.ExitStack() as stack:
         return _Rehearsed(settings, _Rehearsals(settings, stack)).run(events, metadata or {}, is_encoded)
@@ -181,7 +179,7 @@ class _Rehearsals:
     """Rehearsals of a pipeline's catalogs, by the keys of a run; all share one session."""
 
     def __init__(self, settings: PipelineSettings, stack: contextlib.ExitStack) -> None:
-        self.made: dict[str, Rehearsal] = {}
+        self.made: dict[str, DryRunCatalog] = {}
         self._settings = settings
         self._stack = stack
         self._spark: Engine | None = None
@@ -193,15 +191,15 @@ class _Rehearsals:
             self.made[key] = self._make(dict(properties) or embedded(Path("lakehouse")))
         return key, cast(Catalog, self.made[key])
 
-    def _make(self, properties: dict[str, str]) -> Rehearsal:
+    def _make(self, properties: dict[str, str]) -> DryRunCatalog:
         name = properties.get("name", "iceberg")
         file = sqlite_file(properties)
         if file:
-            return Rehearsal(name, properties, SqliteCatalog(file, properties).load)
+            return DryRunCatalog(name, properties, SqliteCatalog(file, properties).load)
         if properties.get("type", "").lower() == "jdbc":  # it would create its tables, or migrate them
             properties.pop("jdbc.schema-version", None)
             properties["jdbc.init-catalog-tables"] = "false"
-        return Rehearsal(name, properties, Catalog(self._session(), properties).load)
+        return DryRunCatalog(name, properties, Catalog(self._session(), properties).load)
 
     def _session(self) -> Engine:
         if self._spark is None:
@@ -231,24 +229,13 @@ class _Rehearsed:
         needed = self._needed_metadata(job)
         known_metadata = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set()) | {TAGS}
         missing = {user: sorted(names - known_metadata) for user, names in needed.items() if names - known_metadata}
-        events = self._decoded(job, events) if is_encoded else events
-        if len(events):
-            nulls = {name: None for names in missing.values() for name in names}
-            self._write(self._route(job, _with_metadata(events, {**nulls, **metadata})))
+        nulls = {name: None for names in missing.values() for name in names}
+        samples = _with_metadata(events, {**nulls, **metadata})
+        self._write(self._route(job if is_encoded else replace(job, serde=None), samples))
         for (key, name), table in self._tables.items():
             if key in self._catalogs.made:
                 _explain(self._catalogs.made[key], name, table)
         return Trial(fates, list(self._tables.values()), missing, job.serde is not None and not is_encoded)
-
-    def _decoded(self, job: Job, events: pa.Table) -> pa.Table:
-        """Return the texts of values with a schema, and their declarations; the events become those that are left."""
-        assert job.serde is not None
-        numbered = pa.table({EVENT: events[EVENT], _LINE: range(len(events))})
-        found = SchemaDecoder(job.serde).decode(numbered)
-        self._reject(TableRef(0, ""), range(len(events)), found.rejects)
-        rows = with_text(found.rows)
-        self._events = [self._events[number] for number in rows[_LINE].to_pylist()]
-        return rows.select([EVENT, SCHEMA] if SCHEMA in rows.column_names else [EVENT])
 
     def _needed_metadata(self, job: Job) -> dict[str, frozenset[str]]:
         """Return the metadata that each route, table name and operation needs."""
@@ -256,7 +243,7 @@ class _Rehearsed:
         for label, sink in zip(self._labels, job.sinks, strict=True):
             for gate in sink.route.gates:
                 of = "" if gate.pipeline == job.pipeline else f" of {gate.pipeline}"
-                needed |= {f"the route {name}{of}": one.metadata for name, one in gate.conditions.items()}
+                needed |= {f"the route {name}{of}": condition.metadata for name, condition in gate.conditions.items()}
             needed[f"the {sink.route.field} of {label}"] = sink.route.table.metadata
             if sink.route.operation is not None:
                 needed[f"the operation of {label}"] = sink.route.operation.metadata
@@ -264,34 +251,21 @@ class _Rehearsed:
             needed["a processor"] = job.processors.metadata
         return needed
 
-    def _route(self, job: Job, events: pa.Table) -> dict[TableRef, pa.Table]:
-        """Return the events of each table, with their positions as `ROW`."""
+    def _route(self, job: Job, samples: pa.Table) -> dict[TableRef, pa.Table]:
+        """Return the events of each table, with the position of their sample as `_LINE`."""
+        path = EventPath(job, 0, self._reject, StepClock(), needs_text=True)
+        events = path.decode(samples.append_column(_LINE, pa.array(range(len(samples)), pa.int64())))
+        if not len(events):
+            return {}
         if job.processors:
-            rows = self._processed(Chain(job.processors, job.time_tenths), events)
-        else:
-            checked = Decoder(job.envelopes).decode(events) if job.envelopes else validated(events)
-            self._reject(TableRef(0, ""), range(len(events)), checked.rejects)
-            rows = checked.rows
-        rows = rows.append_column(ORDER, pa.array(range(len(rows)), pa.int64()))
-        routed = Router([sink.route for sink in job.sinks]).route(rows)
-        for number, rejects in routed.rejects.items():
-            self._reject(TableRef(number, ""), rows[ROW].to_pylist(), rejects)
-        return {
-            TableRef(number, name): routed.rows(rows, number, positions) for number, name, positions in routed.parts
-        }
-
-    def _processed(self, chain: Chain, events: pa.Table) -> pa.Table:
-        """Return the events after the processors, and note what each of these does."""
-        self._note_processing(chain, validated(events).rows)
-        processed = chain.run(events.append_column(_LINE, pa.array(range(len(events)), pa.int64())))
-        self._reject(TableRef(0, ""), range(len(events)), processed.malformed)
-        self._reject(TableRef(0, ""), processed.failed_rows[_LINE].to_pylist(), processed.failed)
-        rows = validated(processed.rows.drop_columns([_LINE])).rows
-        origins = processed.rows[_LINE].take(rows[ROW])
-        return rows.set_column(rows.column_names.index(ROW), ROW, origins)
+            self._note_processing(Chain(job.processors, job.time_tenths), validated(events).rows)
+        events = path.process(events)
+        parts = [(routed.rows, *share) for routed in path.full_route(events) for share in routed.shares]
+        parts.sort(key=lambda part: (part[1].sink, 0 if part[2] is None else part[2][0].as_py()))
+        return {target: rows if at is None else rows.take(at) for rows, target, at in parts}
 
     def _note_processing(self, chain: Chain, rows: pa.Table) -> None:
-        fates = [self._events[row] for row in rows[ROW].to_pylist()]
+        fates = [self._events[line] for line in rows[_LINE].to_pylist()]
         before = [[text] for text in rows[JSON].to_pylist()]
         tags: list[list[list[str]]] = [[[]] for _ in fates]
         for label, working in chain.each(rows):
@@ -300,7 +274,7 @@ class _Rehearsed:
             for row in working.alive:
                 after[working.origins[row]].append(working.json_text(row))
                 tags_after[working.origins[row]].append(working.tags.get(row, []))
-            failed = Counter(working.origins[one.row] for one in working.rejects)
+            failed = Counter(working.origins[reject.row] for reject in working.rejects)
             for number, fate in enumerate(fates):
                 if (before[number], tags[number]) != (after[number], tags_after[number]):
                     fate.processed.append(Processing(label, before[number], after[number], tags_after[number]))
@@ -313,8 +287,8 @@ class _Rehearsed:
         """Create and evolve tables, and convert their events, in passes as in a batch."""
         for _ in range(_PASSES):
             sinks = self._wiring.job("", 0, self._moment, 0, None).sinks
-            found = [self._write_part(sinks[target.sink], target, rows) for target, rows in parts.items()]
-            misfits = [misfit for misfit in found if misfit]
+            outcomes = [self._write_part(sinks[target.sink], target, rows) for target, rows in parts.items()]
+            misfits = [misfit for misfit in outcomes if misfit]
             if not misfits:
                 return
             self._wiring.tables.fit(misfits)
@@ -324,20 +298,20 @@ class _Rehearsed:
         raise SchemaConflictError(message, step="convert", target=names)
 
     def _write_part(self, sink: SinkJob, target: TableRef, rows: pa.Table) -> Misfit | None:
-        name, origins = target.table, rows[ROW].to_pylist()
-        found = sink.preview(name, rows.append_column(VERSION, versions(0, (0, 1), 0, len(rows))))
-        if found.is_misfit:
-            return Misfit(target, found.inferred)
-        self._reject(target, origins, found.rejects)
-        if found.is_absent:
+        name, lines = target.table, rows[_LINE].to_pylist()
+        preview = sink.preview(name, rows.append_column(VERSION, versions(0, (0, 1), 0, len(rows))))
+        if preview.is_misfit:
+            return Misfit(target, preview.inferred)
+        self._reject(target, rows, preview.rejects)
+        if preview.is_absent:
             return None
-        accepted = sorted(set(range(len(rows))) - set(found.rejects["row"].to_pylist()))
-        table = self._table(found.catalog, name) if found.catalog else self._index(sink.label, name)
+        accepted = sorted(set(range(len(rows))) - set(preview.rejects["row"].to_pylist()))
+        table = self._table(preview.catalog, name) if preview.catalog else self._index(sink.label, name)
         table.rows += len(accepted)
-        tally.add(table.nulled, found.nulled)
-        tally.add_bounded(table.ignored, found.ignored)
+        tally.add(table.nulled, preview.nulled)
+        tally.add_bounded(table.ignored, preview.ignored)
         for row in accepted:
-            self._events[origins[row]].tables.append(Destination(self._labels[target.sink], name))
+            self._events[lines[row]].tables.append(Destination(self._labels[target.sink], name))
         return None
 
     def _table(self, catalog: str, name: str) -> TableFate:
@@ -346,10 +320,11 @@ class _Rehearsed:
     def _index(self, sink: str, name: str) -> TableFate:
         return self._tables.setdefault((sink, name), TableFate(sink, name, documents=True))
 
-    def _reject(self, target: TableRef, origins: Sequence[int], rejects: pa.Table) -> None:
-        for one in rejects.to_pylist():
-            about = Reject(self._labels[target.sink], target.table, one["code"], one["field"], one["reason"])
-            self._events[origins[one["row"]]].rejects.append(about)
+    def _reject(self, target: TableRef, events: pa.Table, rejects: pa.Table) -> None:
+        lines = events[_LINE].to_pylist()
+        for row in rejects.to_pylist():
+            reject = RejectReason(self._labels[target.sink], target.table, row["code"], row["field"], row["reason"])
+            self._events[lines[row["row"]]].rejects.append(reject)
 
 
 def _with_metadata(events: pa.Table, metadata: Mapping[str, int | str | None]) -> pa.Table:
@@ -361,7 +336,7 @@ def _with_metadata(events: pa.Table, metadata: Mapping[str, int | str | None]) -
     return bare
 
 
-def _explain(catalog: Rehearsal, name: str, table: TableFate) -> None:
+def _explain(catalog: DryRunCatalog, name: str, table: TableFate) -> None:
     whole = f"{catalog.name}.{name}"
     created, added = catalog.created.get(name), catalog.added.get(name)
     if created:
@@ -372,4 +347,4 @@ def _explain(catalog: Rehearsal, name: str, table: TableFate) -> None:
         table.statements += filter(None, [set_identifier_fields(whole, created.schema)])
     if added:
         table.statements.append(add_columns(whole, added))
-    table.statements += [widen_column(whole, *one) for one in catalog.widened.get(name, [])]
+    table.statements += [widen_column(whole, *widening) for widening in catalog.widened.get(name, [])]

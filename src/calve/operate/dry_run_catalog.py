@@ -16,7 +16,7 @@ from calve.table.definition import PartitionField
 from calve.table.loaded import Table
 from calve.table.schema import read_schema
 
-__all__ = ["Created", "Rehearsal"]
+__all__ = ["Created", "DryRunCatalog"]
 
 
 _STEP = "create the table"
@@ -35,7 +35,7 @@ class Created:
     location: str | None
 
 
-class Rehearsal:
+class DryRunCatalog:
     """Replaces a `catalog.catalog.Catalog` if nothing may be written (driver, any number of threads).
 
     Args:
@@ -155,7 +155,7 @@ def _check_types(identifier: str, schema: Schema, version: int) -> None:
 
 def _spec(identifier: str, schema: Schema, fields: Sequence[PartitionField]) -> partitioning.PartitionSpec:
     """Build a spec with the names and checks of Iceberg's `PartitionSpec.Builder`."""
-    made: list[partitioning.PartitionField] = []
+    built: list[partitioning.PartitionField] = []
     seen: set[tuple[int, str]] = set()
     for number, (column, text) in enumerate(fields):
         kind = text.partition("[")[0]
@@ -165,11 +165,11 @@ def _spec(identifier: str, schema: Schema, fields: Sequence[PartitionField]) -> 
         same = (source, "time" if kind in _TIMES else text)
         try:
             partitioning.validate_partition_name(name, transform, source, schema, set())
-            if same in seen or any(one.name == name for one in made):
+            if same in seen or any(field.name == name for field in built):
                 raise ValueError(f"{text} of {column} repeats another partition field")
         except ValueError as error:
             raise CommitError(f"{identifier}: {error}", step=_STEP, target=identifier) from error
         seen.add(same)
         field_id = partitioning.PARTITION_FIELD_ID_START + number
-        made.append(partitioning.PartitionField(source_id=source, field_id=field_id, transform=transform, name=name))
-    return partitioning.PartitionSpec(*made)
+        built.append(partitioning.PartitionField(source_id=source, field_id=field_id, transform=transform, name=name))
+    return partitioning.PartitionSpec(*built)

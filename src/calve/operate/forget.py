@@ -14,10 +14,10 @@ from calve.record.staged import StagedBatch
 from calve.record.written import Entries
 from calve.state.folder import StateFolder
 
-__all__ = ["StagedFiles"]
+__all__ = ["FilesOfTable"]
 
 
-class StagedFiles:
+class FilesOfTable:
     """The staged files of one table, of all its branches, in the state of a pipeline and of its replays.
 
     A context manager: it owns the state until it is closed, so that no run commits the files meanwhile.
@@ -63,10 +63,10 @@ class StagedFiles:
             WriteError: The state cannot be written; the call may be repeated.
         """
         for ledger, staged in self._found:
-            left = [entry for entry in staged.tables if entry.table != self._table]
-            ledger.stage_again(staged.batch, replace(staged, tables=left))
+            remaining = [entry for entry in staged.tables if entry.table != self._table]
+            ledger.stage_again(staged.batch, replace(staged, tables=remaining))
 
-    def __enter__(self) -> StagedFiles:
+    def __enter__(self) -> FilesOfTable:
         return self
 
     def __exit__(
@@ -78,8 +78,8 @@ class StagedFiles:
         if folder.exists():
             ledger = Ledger.open(folder, pipeline)
             self._stack.callback(ledger.close)
-            staged = [one.staged for one in ledger.pending() if one.staged]
-            self._found += [(ledger, one) for one in staged if self._entries(one)]
+            staged = [batch.staged for batch in ledger.pending() if batch.staged]
+            self._found += [(ledger, batch) for batch in staged if self._entries(batch)]
 
     def _entries(self, staged: StagedBatch) -> Entries:
         return [entry for entry in staged.tables if entry.table == self._table]

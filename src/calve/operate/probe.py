@@ -43,10 +43,10 @@ def check(pipelines: Sequence[PipelineSettings], conf: Mapping[str, str] | None 
         A sentence for each problem, in the order of the configuration.
     """
     probes = _source_probes(pipelines, False, _no_catalog)
-    probes += [(f"{one.name}: the schemas", partial(_check_schemas, one)) for one in pipelines]
+    probes += [(f"{pipeline.name}: the schemas", partial(_check_schemas, pipeline)) for pipeline in pipelines]
     probes += _sink_probes(pipelines, False)
-    has_tables = any(sink.value.has_tables for one in pipelines for sink in one.sinks)
-    if not has_tables and not any(declared(one).needs_spark for one in pipelines):
+    has_tables = any(sink.value.has_tables for pipeline in pipelines for sink in pipeline.sinks)
+    if not has_tables and not any(declared(pipeline).needs_spark for pipeline in pipelines):
         return _answers(probes)
     try:
         spark = session.start(conf=conf, needs_s3=needs_s3(pipelines))
@@ -66,16 +66,16 @@ def _answers(probes: Sequence[Probe]) -> list[str]:
     waiting = dict.fromkeys(range(len(probes)), f"does not answer within {_PATIENCE_SECONDS:.0f} s")
     problems: dict[int, str] = {}
     deadline = time.monotonic() + _PATIENCE_SECONDS
-    while waiting and (left := deadline - time.monotonic()) > 0:
+    while waiting and (seconds_left := deadline - time.monotonic()) > 0:
         try:
-            number, problem = answers.get(timeout=left)
+            number, problem = answers.get(timeout=seconds_left)
         except queue.Empty:
             break
         del waiting[number]
         if problem:
             problems[number] = problem
-    found = problems | waiting
-    return list(dict.fromkeys(f"{probes[number][0]}: {found[number]}" for number in sorted(found)))
+    problem_of = problems | waiting
+    return list(dict.fromkeys(f"{probes[number][0]}: {problem_of[number]}" for number in sorted(problem_of)))
 
 
 def _ask(number: int, probe: Callable[[], None], answers: queue.Queue[tuple[int, str]]) -> None:
@@ -91,9 +91,9 @@ def _ask(number: int, probe: Callable[[], None], answers: queue.Queue[tuple[int,
 
 def _source_probes(pipelines: Sequence[PipelineSettings], needs_spark: bool, catalog_of: CatalogOf) -> list[Probe]:
     return [
-        (f"{one.name}: the source {one.source.name}", partial(_probe_source, one, catalog_of))
-        for one in pipelines
-        if declared(one).needs_spark == needs_spark
+        (f"{pipeline.name}: the source {pipeline.source.name}", partial(_probe_source, pipeline, catalog_of))
+        for pipeline in pipelines
+        if declared(pipeline).needs_spark == needs_spark
     ]
 
 
@@ -114,8 +114,8 @@ def _no_catalog(properties: Mapping[str, str]) -> tuple[str, Catalog]:
 def _sink_probes(
     pipelines: Sequence[PipelineSettings], has_tables: bool, spark: Engine | None = None
 ) -> Iterator[Probe]:
-    for one in pipelines:
-        for sink in one.sinks:
+    for pipeline in pipelines:
+        for sink in pipeline.sinks:
             if sink.value.has_tables == has_tables:
                 tried = partial(probe_sink, sink.name, sink.value, spark)
                 yield f"{sink.pipeline}: the sink {sink.name}", tried

@@ -58,21 +58,21 @@ class Decision:
     again: tuple[tuple[int, Position], ...] = ()
 
 
-def decide(found: Sequence[Evidence], is_only_table: bool) -> Decision:
+def decide(evidence: Sequence[Evidence], is_only_table: bool) -> Decision:
     """Decide where to continue without loss and without duplicates.
 
     Args:
-        found: The evidence of all tables with rows of the pipeline.
+        evidence: The evidence of all tables with rows of the pipeline.
         is_only_table: Whether the pipeline cannot have other tables, so that one mark is enough.
 
     Raises:
         PositionLostError: The tables do not have enough evidence.
     """
-    state_id = _only_state(found)
-    positions = _positions(found)
-    complete = max(one.batch if is_only_table else one.complete for one in found)
+    state_id = _only_state(evidence)
+    positions = _positions(evidence)
+    complete = max(mark.batch if is_only_table else mark.complete for mark in evidence)
     batch = max((number for number in positions if number <= complete), default=0)
-    later = {one.batch: one.table for one in found if one.batch > batch}
+    later = {mark.batch: mark.table for mark in evidence if mark.batch > batch}
     for number, table in later.items():
         if number not in positions:
             problem = f"The snapshot of {table} with the source's position after batch {number} has expired"
@@ -81,25 +81,25 @@ def decide(found: Sequence[Evidence], is_only_table: bool) -> Decision:
     return Decision(state_id, batch, positions.get(batch), again)
 
 
-def _only_state(found: Sequence[Evidence]) -> str:
-    if not found:
+def _only_state(evidence: Sequence[Evidence]) -> str:
+    if not evidence:
         raise _undecided("No table has rows of this pipeline", "`calve run` starts as the settings say")
-    states = {one.state_id: one for one in found}
+    states = {mark.state_id: mark for mark in evidence}
     if len(states) > 1:
         marks = "; ".join(
-            f"ALTER TABLE {one.table} UNSET TBLPROPERTIES ('{one.mark}')"
-            for one in found
-            if one.state_id != found[0].state_id
+            f"ALTER TABLE {mark.table} UNSET TBLPROPERTIES ('{mark.mark}')"
+            for mark in evidence
+            if mark.state_id != evidence[0].state_id
         )
         hint = f"Remove the marks of all states but one, and repeat; rows of the others may be duplicated: {marks}"
         raise _undecided(f"The tables have rows of {len(states)} different states", hint)
-    return found[0].state_id
+    return evidence[0].state_id
 
 
-def _positions(found: Iterable[Evidence]) -> dict[int, Position]:
+def _positions(evidence: Iterable[Evidence]) -> dict[int, Position]:
     positions: dict[int, Position] = {}
-    for one in found:
-        for number, position in one.positions.items():
+    for mark in evidence:
+        for number, position in mark.positions.items():
             if positions.setdefault(number, position) != position:
                 text = f"The tables disagree on the source's position after batch {number}"
                 raise _undecided(text, f"{_CHOICES}; {_RISK}")
@@ -131,12 +131,12 @@ def rebuild(
     spark = session.start(options.master, options.conf, needs_s3([settings]))
     try:
         catalogs = Catalogs(spark)
-        opened = [catalogs.get(one.value.catalog or {}) for one in settings.sinks if one.value.has_tables]
-        found = [one for catalog in dict(opened).values() for one in evidence(catalog, settings.name)]
-        for line in _describe_evidence(found):
+        opened = [catalogs.get(entry.value.catalog or {}) for entry in settings.sinks if entry.value.has_tables]
+        marks = [entry for catalog in dict(opened).values() for entry in evidence(catalog, settings.name)]
+        for line in _describe_evidence(marks):
             say(line)
         source = open_source(settings, folder, catalogs.get)
-        decision = _decision(settings, found, source, beginning)
+        decision = _decision(settings, marks, source, beginning)
         for line in _describe_decision(decision):
             say(line)
         if declared(settings).accepts and not beginning:
@@ -157,13 +157,13 @@ def _check_is_lost(folder: StateFolder, settings: PipelineSettings) -> None:
             )
 
 
-def _describe_evidence(found: Sequence[Evidence]) -> Iterable[str]:
-    for one in found:
-        branch = "" if one.branch == "main" else f" (branch {one.branch})"
-        position = one.positions.get(one.batch)
+def _describe_evidence(evidence: Sequence[Evidence]) -> Iterable[str]:
+    for mark in evidence:
+        branch = "" if mark.branch == "main" else f" (branch {mark.branch})"
+        position = mark.positions.get(mark.batch)
         reads = f", which ends at {_text(position)}" if position is not None else ""
-        yield f"{one.table}{branch}: has batch {one.batch} of state {one.state_id[:8]}{reads}"
-    if complete := max((one.complete for one in found), default=0):
+        yield f"{mark.table}{branch}: has batch {mark.batch} of state {mark.state_id[:8]}{reads}"
+    if complete := max((mark.complete for mark in evidence), default=0):
         yield f"All tables have their rows up to batch {complete}"
 
 
@@ -184,19 +184,19 @@ def _describe_decision(decision: Decision) -> Iterable[str]:
 
 
 def _decision(
-    settings: PipelineSettings, found: Sequence[Evidence], source: Source, beginning: Beginning | None
+    settings: PipelineSettings, evidence: Sequence[Evidence], source: Source, beginning: Beginning | None
 ) -> Decision:
     if beginning is not None:
-        return _chosen(settings, found, source, beginning)
-    if any(isinstance(one.value, OpenSearchSettings) and not one.value.id_text for one in settings.sinks):
+        return _chosen(settings, evidence, source, beginning)
+    if any(isinstance(sink.value, OpenSearchSettings) and not sink.value.id_text for sink in settings.sinks):
         raise _undecided("Documents without a document_id would be duplicated", f"{_CHOICES}; {_RISK}")
     if declared(settings).accepts:  # uncommitted events are lost with the folder: nothing is read again
-        return Decision(_only_state(found), max(one.batch for one in found), None)
+        return Decision(_only_state(evidence), max(mark.batch for mark in evidence), None)
     if Form.LIST in declared(settings).remembers.values():
         text = "The list of files that were read is lost with the state, and tables do not have their names"
         choices = "Choose which files count as read: --from earliest (none), --from latest (all), or --start-timestamp"
         raise _undecided(text, f"{choices} (those that were written before); {_RISK}")
-    decision = decide(found, _has_one_table(settings, found))
+    decision = decide(evidence, _has_one_table(settings, evidence))
     spool = any("open" in place for place in (decision.position or {}).get("tables", {}).values())
     if spool or (decision.again and not isinstance(source, Rereads)):
         text = f"The positions of the source {settings.source.name} for batches that are not in all tables are lost"
@@ -206,16 +206,18 @@ def _decision(
     return decision
 
 
-def _has_one_table(settings: PipelineSettings, found: Sequence[Evidence]) -> bool:
-    sinks = [one.value for one in settings.sinks]
+def _has_one_table(settings: PipelineSettings, evidence: Sequence[Evidence]) -> bool:
+    sinks = [entry.value for entry in settings.sinks]
     if len(sinks) != 1 or not isinstance(sinks[0], IcebergSettings) or sinks[0].dynamic or sinks[0].dlq_table:
         return False
-    return {(one.table, one.branch) for one in found} == {(sinks[0].table_identifier, sinks[0].branch or "main")}
+    return {(entry.table, entry.branch) for entry in evidence} == {
+        (sinks[0].table_identifier, sinks[0].branch or "main")
+    }
 
 
-def _chosen(settings: PipelineSettings, found: Sequence[Evidence], source: Source, beginning: Beginning) -> Decision:
-    state_id = _only_state(found) if found else str(uuid.uuid4())
-    batch = max((one.batch for one in found), default=0)
+def _chosen(settings: PipelineSettings, evidence: Sequence[Evidence], source: Source, beginning: Beginning) -> Decision:
+    state_id = _only_state(evidence) if evidence else str(uuid.uuid4())
+    batch = max((mark.batch for mark in evidence), default=0)
     if isinstance(source, BeginsAnywhere):
         return Decision(state_id, batch, source.begin_at(beginning))
     if beginning.at == "earliest" and not declared(settings).accepts:

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from calve.dead_letters.reader import locations_of
-from calve.dead_letters.replay.selection import Selection
+from calve.dead_letters.replay.selection import ReplaySelection
 from calve.dead_letters.replay.source import RejectsSource
 from calve.engine import session
 from calve.event.columns import PART, VERSION
@@ -66,7 +66,7 @@ def replay(
     options: RunOptions,
     chosen: Chosen,
     watch: Watch,
-    tell: Callable[[Replayed], None],
+    report: Callable[[Replayed], None],
 ) -> None:
     """Replay the dead letters of pipelines, one pipeline after the other, each entry at most once.
 
@@ -77,25 +77,27 @@ def replay(
         options: The state folder, and how Spark runs.
         chosen: Which entries.
         watch: Gets the status, and has the request to stop.
-        tell: Called with the result of each pipeline, as soon as it is done.
+        report: Called with the result of each pipeline, as soon as it is done.
 
     Raises:
         CalveError: A replay cannot continue. The next one finishes it.
     """
     one_by_one = [_Replay(settings, state_folder(options) / settings.name, chosen, options) for settings in pipelines]
-    waiting = [one for one in one_by_one if one.has_table or one.waits()]
-    for one in one_by_one:
-        if one not in waiting:
-            tell(Replayed(one.settings.name))
+    waiting = [
+        pipeline_replay for pipeline_replay in one_by_one if pipeline_replay.has_table or pipeline_replay.waits()
+    ]
+    for pipeline_replay in one_by_one:
+        if pipeline_replay not in waiting:
+            report(Replayed(pipeline_replay.settings.name))
     if not waiting:
         return
-    settings = [one.settings for one in waiting]
+    settings = [pipeline_replay.settings for pipeline_replay in waiting]
     spark = session.start(options.master, options.conf, needs_s3(settings), task_modules(settings))
     try:
         catalogs = Catalogs(spark)
-        for one in waiting:
+        for pipeline_replay in waiting:
             if not watch.stop.is_set():
-                tell(one.run(spark, catalogs, watch))
+                report(pipeline_replay.run(spark, catalogs, watch))
     finally:
         session.stop(spark)
 
@@ -109,20 +111,20 @@ class _Replay:
         self._name = replay_name(settings.name)
         names = {label: number for number, label in enumerate(sink_labels(settings))}
         paths = {path: number for number, path in enumerate(sink_paths(settings))}
-        selection = Selection(settings.name, paths | names, chosen.code, chosen.table)
+        selection = ReplaySelection(settings.name, paths | names, chosen.code, chosen.table)
         locations = [*dead_letter_locations(settings, folder), *locations_of(options.state, settings.name)]
         self._source = RejectsSource(folder / FOLDER, locations, selection, _metadata(settings), f"{self._name}-")
         self._before = Totals()
 
     def waits(self) -> bool:
         """Return whether there is anything to send or to finish; it often is not, so Spark is not needed."""
-        self._source.look()
+        self._source.find_files()
         position, pending = None, []
         if (self._folder / FOLDER / "ledger").exists():
             with contextlib.closing(Ledger.open(self._folder / FOLDER / "ledger", self._name)) as ledger:
                 position, pending = ledger.position, ledger.pending()
                 self._before = ledger.committed.totals
-        self._source.start(position, True, [one.planned for one in pending])
+        self._source.start(position, True, [batch.planned for batch in pending])
         if pending or self._source.backlog(position):
             return True
         self._source.finish()
@@ -145,8 +147,8 @@ class _Replay:
         return Replayed(
             self.settings.name,
             after.events - before.events,
-            Counter({name: one.rows for name, one in after.targets.items()})
-            - Counter({name: one.rows for name, one in before.tables.items()}),
+            Counter({name: table.rows for name, table in after.targets.items()})
+            - Counter({name: table.rows for name, table in before.tables.items()}),
             Counter(after.rejects) - Counter(before.rejects),
             after.unrouted - before.unrouted,
             self._source.rejected_again(),

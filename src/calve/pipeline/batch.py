@@ -22,7 +22,7 @@ from calve.record.staged import StagedBatch
 from calve.record.target import TableRef
 from calve.record.written import Rejects
 from calve.sources.source import APART, LOADED, Planned, Split
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 from calve.task.isolation import WHOLE, Isolation
 from calve.task.job import Job
 
@@ -71,7 +71,7 @@ class Writer:
         wiring: The pipeline's parts.
         state_id: The identity of the pipeline's ledger.
         reports: Reports events that make a batch fail.
-        distribution: Decides whether tasks hand small parts on.
+        distribution: Decides whether tasks shuffle small parts.
         crashes: How often each batch ended Spark's workers; the first time may be a lack of memory.
     """
 
@@ -100,7 +100,7 @@ class Writer:
         )
         self.reports.begins(batch, first)
         receipts = quarantine.run(first)
-        reach("quarantine.after-write")
+        stop_at("quarantine.after-write")
         self.reports.found(
             batch,
             unprocessable(rejects for receipt in receipts for rejects in receipt.rejects),
@@ -147,8 +147,8 @@ class Writer:
                 job = again.changed(job)
             else:
                 job = self.distribution.choose(job, len(groups if only is None else only))
-            if self.wiring.in_order and len(groups) > 1 and not (is_load and job.keeps_keys):
-                job = dataclasses.replace(job, gatherers=len(groups))
+            if self.wiring.in_order and len(groups) > 1 and not (is_load and job.preserves_source_keys):
+                job = dataclasses.replace(job, shuffle_partitions=len(groups))
             self.spark.describe(job.pipeline, f"batch {batch}, {size(sum(map(_bytes, groups)))}")
             written = run_job(self.spark, job, groups)
             if again is None:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from calve.errors import CalveError, Verdict
 from calve.network.backoff import delay
 from calve.record.target import BranchRef
-from calve.record.written import Entries, TableFiles
+from calve.record.written import Entries, StagedFiles
 from calve.sinks.sink import CommitSettings
 
 __all__ = ["CommitQueue", "Retry"]
@@ -97,7 +97,7 @@ class CommitQueue:
         self.is_behind = False
         self._is_soon = self._is_draining = self._takes_all = False
 
-    def add(self, batch: int, entries: Iterable[TableFiles]) -> None:
+    def add(self, batch: int, entries: Iterable[StagedFiles]) -> None:
         """Add a staged batch; batches come in order."""
         with self._lock:
             self._batches.append(batch)

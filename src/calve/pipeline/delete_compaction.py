@@ -16,7 +16,7 @@ from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
 from calve.engine.engine import Engine
 from calve.errors import CalveError, InvariantError
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.equality_deletes import convert
 from calve.network.backoff import delay
 from calve.observe.humanize import many
@@ -159,9 +159,9 @@ class DeleteCompaction:
         name, began = table.target.identifier, time.monotonic()
         try:
             self._status.converting(name)
-            bench = Workbench(self._spark, table.catalog, table.target, gentle=True)
-            done = convert(bench)
-            remaining = bench.count()
+            context = MaintenanceContext(self._spark, table.catalog, table.target, gentle=True)
+            done = convert(context)
+            remaining = context.count()
         except CalveError as error:
             self._failed(table, error)
         except Exception as error:

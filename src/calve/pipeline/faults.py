@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from calve.event.envelope.shape import SHAPES
 from calve.settings import PipelineSettings
-from calve.settings.problems import Problem
+from calve.settings.problems import SettingsProblem
 from calve.sources.settings import Claim, SourceSettings
 
 __all__ = ["faults"]
 
 
-def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, PipelineSettings]) -> Iterator[Problem]:
+def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:
     """Yield the problems of complete pipelines, and of several pipelines together.
 
     Args:
@@ -30,7 +30,7 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
     yield from _clashes(pipelines)
 
 
-def _processed(pipeline: PipelineSettings, source: SourceSettings) -> Iterator[Problem]:
+def _processed(pipeline: PipelineSettings, source: SourceSettings) -> Iterator[SettingsProblem]:
     """Refuse processors where events are not JSON texts."""
     if not pipeline.processors:
         return
@@ -42,7 +42,7 @@ def _processed(pipeline: PipelineSettings, source: SourceSettings) -> Iterator[P
         yield pipeline.problem("processor", "processors cannot change the changes of a table; use SQL on the table")
 
 
-def _clashes(pipelines: Sequence[PipelineSettings]) -> Iterator[Problem]:
+def _clashes(pipelines: Sequence[PipelineSettings]) -> Iterator[SettingsProblem]:
     """Refuse two pipelines that want what only one can have: a port, a consumer group, a slot."""
     before: dict[tuple[object, ...], list[tuple[str, Claim]]] = {}
     for pipeline in pipelines:

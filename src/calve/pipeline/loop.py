@@ -32,7 +32,7 @@ from calve.pipeline.upkeep import Upkeep
 from calve.pipeline.wiring import Wiring
 from calve.record.staged import StagedBatch
 from calve.sources.source import HasCondition, Listens, Planned
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["Loop", "RunMode"]
 
@@ -91,7 +91,7 @@ class Loop:
         self._is_surveyed = False
         self._pause, self._paused = Pause(str(ledger.folder.parent)), False
         reports = BugReports(ledger.folder.parent, self._log)
-        self._writer = Writer(spark, wiring, ledger.state_id, reports, Distribution(wiring.tables.always_gathers))
+        self._writer = Writer(spark, wiring, ledger.state_id, reports, Distribution(wiring.tables.always_shuffles))
         self._upkeep = Upkeep(spark, status, wiring.tables)
         rewriter = Rewriter(ledger, self._writer, wiring.tables, wiring.letters, reports)
         self._commits = TableCommits(ledger, wiring, status, rewriter, self._upkeep)
@@ -227,9 +227,9 @@ class Loop:
         self._staged(record)
 
     def _staged(self, record: StagedBatch) -> None:
-        reach("pipeline.after-stage")
+        stop_at("pipeline.after-stage")
         self._trying("reject", lambda: self._wiring.letters.publish(record.rejects))
-        reach("pipeline.after-publish")
+        stop_at("pipeline.after-publish")
         self._status.batch_written(counts(record), record.seconds)
         self._wiring.tables.check_times(record.tables)
         self._log.debug(

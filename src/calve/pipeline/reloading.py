@@ -14,7 +14,7 @@ from calve.pipeline.committer import Committer
 from calve.pipeline.tables import PipelineTables
 from calve.record.target import BranchRef, apart
 from calve.sources.source import Compares, Comparing, Reloads, Source, SourceTable
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["Reloading"]
 
@@ -64,7 +64,7 @@ class Reloading:
         targets, is_complete = self._tables.own_targets(source.to_clear or [], source.to_keep)
         names = self._empty(targets)
         self._log.warning(f"removed all rows of {many(len(names), 'table')}, which are loaded anew", tables=names)
-        reach("pipeline.after-clear")
+        stop_at("pipeline.after-clear")
         source.cleared(is_complete)
 
     def _set_apart(self, comparing: Comparing) -> None:
@@ -77,7 +77,7 @@ class Reloading:
             fault = fault or self._fault(table, targets)
         if not fault:
             self._empty(target._replace(branch=apart(self._ledger.pipeline, target.branch)) for target in targets)
-        reach("pipeline.after-apart")
+        stop_at("pipeline.after-apart")
         comparing.load(fault)
 
     def _fault(self, table: SourceTable, targets: Iterable[BranchRef]) -> str:
@@ -97,7 +97,7 @@ class Reloading:
         for table in comparing.to_compare or []:
             for target in self._tables.own_targets([table], comparing.to_keep)[0]:
                 fault = fault or self._apply(table, target)
-        reach("pipeline.after-compare")
+        stop_at("pipeline.after-compare")
         comparing.end(fault)
 
     def _apply(self, table: SourceTable, target: BranchRef) -> str:

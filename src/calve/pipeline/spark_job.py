@@ -10,9 +10,10 @@ from calve.engine.engine import Engine
 from calve.record.receipt import Failure, Receipt
 from calve.record.target import TableRef
 from calve.sources.source import Reader, Split
+from calve.task import reduce_task
 from calve.task.job import Job
-from calve.task.second_stage import write_handed_on
-from calve.task.task import hand_on, run_tasks, survey
+from calve.task.survey import survey
+from calve.task.task import run_tasks, shuffle_tasks
 
 __all__ = ["count_rows", "divide", "run_job", "run_survey"]
 
@@ -75,9 +76,9 @@ def run_job(spark: Engine, job: Job, groups: list[list[Split]]) -> list[Receipt]
         CalveError: A task or Spark itself failed. Files of the other tasks stay unreferenced.
     """
     numbers = range(len(groups)) if job.only is None else sorted(job.only)
-    if job.gatherers:
-        first, second = partial(hand_on, job, groups), partial(write_handed_on, job)
-        reports = spark.tasks.run_twice(first, second, numbers, job.gatherers)
+    if job.shuffle_partitions:
+        first, second = partial(shuffle_tasks, job, groups), partial(reduce_task.run, job)
+        reports = spark.tasks.run_twice(first, second, numbers, job.shuffle_partitions)
     else:
         reports = spark.tasks.run(partial(run_tasks, job, groups), numbers)
     outcomes = [_REPORTS.decode(report) for report in reports]

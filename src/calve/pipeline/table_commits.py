@@ -7,11 +7,11 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from calve.acknowledge.progress import Progress
+from calve.acknowledge.progress import StagedBatches
 from calve.acknowledge.watermark import complete_through
 from calve.commit.fence import Outcome, append
 from calve.commit.mark import CommitTarget, Mark
-from calve.dead_letters.at_commit import Losses
+from calve.dead_letters.at_commit import RejectsAtCommit
 from calve.errors import CalveError, CommitError, SinkUnavailableError, UnprocessableError, Verdict
 from calve.ledger.ledger import Ledger
 from calve.observe.log import Log
@@ -23,7 +23,7 @@ from calve.pipeline.wiring import Wiring
 from calve.record.staged import StagedBatch
 from calve.record.target import EQUALITY_DELETE, BranchRef, WriteMode
 from calve.record.written import Entries
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["TableCommits"]
 
@@ -63,7 +63,7 @@ class TableCommits:
         self._upkeep = upkeep
         self._now = now
         self._log = Log(status.name)
-        self._progress = Progress(ledger.committed.totals, status.name)
+        self._progress = StagedBatches(ledger.committed.totals, status.name)
         self._lock = threading.Lock()
         self._acknowledging = Retry()
 
@@ -130,7 +130,7 @@ class TableCommits:
         with self._lock:
             summary = self._progress.summary(table, last)
             event_time = self._progress.event_time(table, max(files))
-        losses = Losses(self._status.name, name, entries, self._letters.io_properties)
+        losses = RejectsAtCommit(self._status.name, name, entries, self._letters.io_properties)
         try:
             outcome = append(catalog, target, mark, files, summary, losses.keep)
             rejects = losses.counted()
@@ -140,7 +140,7 @@ class TableCommits:
             self.queue.rewritten(table, {batch: new.entries for batch, new in rewritten.items()}, self._now())
             self._status.recovered(name)  # perhaps no file is left, and so no commit follows
             return None
-        reach("commit.after-table")
+        stop_at("commit.after-table")
         rows = sum(entry.rows for waiting in entries.values() for entry in waiting)
         self._status.table_committed(name, rows, outcome.snapshot_id)
         if outcome.held:
@@ -188,7 +188,7 @@ class TableCommits:
         assert planned is not None
         self._source.acknowledge(planned)
         self._upkeep.acknowledged(batch)
-        reach("pipeline.after-acknowledge")
+        stop_at("pipeline.after-acknowledge")
         with self._lock:
             record = self._progress.record(batch)
             totals = self._progress.count(record)

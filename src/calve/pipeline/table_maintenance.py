@@ -20,7 +20,7 @@ from calve.commit.mark import CommitTarget
 from calve.engine.engine import Engine
 from calve.errors import CalveError, InvariantError, NoTargetError
 from calve.maintenance.by_need import Round, Rounds
-from calve.maintenance.context import Workbench
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.orphans import remove_orphans
 from calve.maintenance.trigger import Trigger
 from calve.network.backoff import delay
@@ -45,7 +45,7 @@ _DAY_SECONDS = 24 * 3600
 class _Table:
     """One branch of a table; `orphans_at`: when its orphans are removed next, as epoch seconds."""
 
-    bench: Workbench
+    context: MaintenanceContext
     limits: Limits
     only_quiet: bool
     trigger: Trigger
@@ -94,10 +94,12 @@ class TableMaintenance:
         with self._known.lock:
             name = (key, target.identifier, target.branch)
             if name not in self._known.tables:
-                bench = Workbench(self._spark, catalog, CommitTarget(target.identifier, "", target.branch), gentle=True)
+                context = MaintenanceContext(
+                    self._spark, catalog, CommitTarget(target.identifier, "", target.branch), gentle=True
+                )
                 merges = target.write_mode != EQUALITY_DELETE
                 orphans = _next_time(target.identifier, time.time())
-                self._known.tables[name] = _Table(bench, limits, merges, Trigger(limits), orphans)
+                self._known.tables[name] = _Table(context, limits, merges, Trigger(limits), orphans)
             self._known.tables[name].trigger.committed(outcome.files, outcome.held.data_files, time.monotonic())
             if not self._thread.is_alive() and not self._ended.is_set():
                 self._thread.start()
@@ -132,7 +134,7 @@ class TableMaintenance:
     def _due(self) -> Iterator[_Table]:
         """Yield the tables that are due, those first that were looked at the longest time ago."""
         with self._known.lock:
-            tables = sorted(self._known.tables.values(), key=lambda table: table.trigger.looked_at)
+            tables = sorted(self._known.tables.values(), key=lambda table: table.trigger.inspected_at)
             last = list(self._known.last)
         for table in tables:
             now = time.monotonic()
@@ -141,9 +143,9 @@ class TableMaintenance:
                 yield table
 
     def _maintain(self, table: _Table) -> None:
-        name = table.bench.name
+        name = table.context.name
         try:
-            table.rounds = table.rounds or Rounds(table.bench, table.limits, table.only_quiet)
+            table.rounds = table.rounds or Rounds(table.context, table.limits, table.only_quiet)
             round = self._with_orphans(table, table.rounds.run())
         except NoTargetError:
             self._forget(table)  # dropped: a commit will say so
@@ -172,15 +174,15 @@ class TableMaintenance:
         if not table.limits.orphans or time.time() < table.orphans_at or not round.collects:
             return round
         began = time.monotonic()
-        table.orphans_at = _next_time(table.bench.name, time.time())
-        orphans = remove_orphans(table.bench, None)
+        table.orphans_at = _next_time(table.context.name, time.time())
+        orphans = remove_orphans(table.context, None)
         done = (*round.done, f"{many(orphans.files, 'orphan')} deleted") if orphans.files else round.done
         return replace(round, done=done, seconds=round.seconds + time.monotonic() - began, one_task=False)
 
     def _failed(self, table: _Table, error: CalveError) -> None:
         if self._ended.is_set():
             return
-        name, wait = table.bench.name, delay(table.failures, _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)
+        name, wait = table.context.name, delay(table.failures, _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS)
         self._log.warning(
             f"{name} is not maintained now: {error.message}; Calve tries again in {wait:.0f} s",
             table=name,

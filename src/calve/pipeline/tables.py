@@ -13,10 +13,10 @@ from calve.credentials import in_short
 from calve.errors import CalveError, InvariantError, UnprocessableError
 from calve.record.receipt import Misfit
 from calve.record.target import BranchRef, TableRef, beside
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 from calve.sinks.sink import CommitSettings, Sink, SinkTables
 from calve.sources.source import SourceTable
-from calve.stop_point import meet
+from calve.stop_point import fail_if
 from calve.table.limits import Limits
 from calve.table.loaded import Table
 
@@ -52,7 +52,7 @@ class PipelineTables:
                 min(tables.commits.interval_seconds for tables in self),
                 min(tables.commits.size_bytes for tables in self),
             )
-        self.always_gathers = any(tables.always_gathers for tables in self)
+        self.always_shuffles = any(tables.always_shuffles for tables in self)
         self.max_open_writers = min((tables.max_open_writers for tables in self), default=1)
 
     def __iter__(self) -> Iterator[SinkTables]:
@@ -119,7 +119,7 @@ class PipelineTables:
         answers = [answer for tables in self if (answer := tables.comparison(source, target))]
         return next((answer for answer in answers if isinstance(answer, str)), answers[0] if answers else None)
 
-    def check_times(self, staged: Sequence[TableFiles]) -> None:
+    def check_times(self, staged: Sequence[StagedFiles]) -> None:
         """Warn of times in staged files that numbers of another unit may have become."""
         for tables in self:
             tables.check_times(staged)
@@ -157,7 +157,7 @@ class PipelineTables:
     def _fit(self, sink: int, table: str, inferred: Inferred | None) -> None:
         step = "create or evolve the table"
         try:
-            meet("driver.fit", lambda: [inferred])
+            fail_if("driver.fit", lambda: [inferred])
             self.by_sink[sink].fit(table, inferred)
         except InvariantError as error:
             evidence = getattr(error, "evidence", "") or traceback.format_exc()

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from calve.dead_letters.room import Room, RoomLimits
 from calve.event.envelope.decoder import RECORD_KEY, Envelopes
-from calve.event.envelope.exact import Wanted
+from calve.event.envelope.exact import RequestedAttributes
 from calve.event.envelope.shape import IMPLIED_OPERATION
 from calve.expression.scope import TAGS
 from calve.observe.blueprint import Blueprint
@@ -216,7 +216,7 @@ class Wiring:
             time_tenths=time_tenths,
             serde=self._serde,
             processors=self._processors,
-            envelopes=replace(self._envelopes, wanted=Wanted(self._used, self.tables.key_fields))
+            envelopes=replace(self._envelopes, wanted=RequestedAttributes(self._used, self.tables.key_fields))
             if self._envelopes
             else None,
         )

@@ -18,10 +18,10 @@ from calve.event.reject import REJECTS, Reject, rejects_table
 from calve.event.validate_json import validated, whole_array
 from calve.expression.scope import TAGS
 from calve.processors.evaluation import Expression
+from calve.processors.event_batch import EventBatch
 from calve.processors.expressions import Compiler
-from calve.processors.program import Done, Program
-from calve.processors.step import ProcessorSettings, Step
-from calve.processors.working import Working
+from calve.processors.program import CoreProgram, ProgramResult
+from calve.processors.step import ProcessorSettings, ProcessorStep
 from calve.settings.pipeline import Plugin
 
 __all__ = ["Chain", "Processed", "Processors", "compiled"]
@@ -49,7 +49,9 @@ class Processors:
     @property
     def metadata(self) -> frozenset[str]:
         """The metadata attributes of the source that they read."""
-        return frozenset(name for one in self.expressions.values() for name in one.metadata if name != TAGS)
+        return frozenset(
+            name for expression in self.expressions.values() for name in expression.metadata if name != TAGS
+        )
 
 
 def compiled(plugins: Sequence[Plugin], metadata: Collection[str]) -> Processors | None:
@@ -64,11 +66,12 @@ def compiled(plugins: Sequence[Plugin], metadata: Collection[str]) -> Processors
     """
     if not plugins:
         return None
-    has_tags = any(getattr(one.value, "tags", ()) for one in plugins)
+    has_tags = any(getattr(plugin.value, "tags", ()) for plugin in plugins)
     compiler = Compiler([*metadata, *([TAGS] if has_tags else [])])
-    steps = [step for one in plugins for step in one.value.steps(compiler)]
+    steps = [step for plugin in plugins for step in plugin.value.steps(compiler)]
     entries = tuple(
-        (one.name, one.path, one.value.shipped() if hasattr(one.value, "shipped") else one.value) for one in plugins
+        (plugin.name, plugin.path, plugin.value.shipped() if hasattr(plugin.value, "shipped") else plugin.value)
+        for plugin in plugins
     )
     return Processors(entries, compiler.known, has_tags, any(getattr(step, "splits", False) for step in steps))
 
@@ -106,26 +109,28 @@ class Chain:
         compiler = Compiler((), processors.expressions, begun_tenths)
         self._processors = processors
         self.labels = [f"{path.partition('.')[0]} {name}" for name, path, _ in processors.entries]
-        self._steps: list[list[Step]] = [list(value.steps(compiler)) for _, _, value in processors.entries]
-        self._program = Program(self._steps)
+        self._steps: list[list[ProcessorStep]] = [list(value.steps(compiler)) for _, _, value in processors.entries]
+        self._program = CoreProgram(self._steps)
 
     def run(self, events: pa.Table) -> Processed:
         """Process a batch with the column `event` (and perhaps `malformed`), which has no `_original`."""
         done = None if PART in events.column_names else self._program.run(whole_array(events[EVENT]))
-        left = np.ones(len(events), bool) if done is None else done.left | _has_reason(events)
-        found, malformed = _Found(), REJECTS.empty_table()
+        remaining = np.ones(len(events), bool) if done is None else done.left | _has_reason(events)
+        outcome, malformed = _Found(), REJECTS.empty_table()
         if done is not None:
-            found.dropped += int(np.count_nonzero(done.dropped & ~left))
-            self._go_on(events, done, ~(done.dropped | left), found)
-        if done is None or left.any():
-            numbers = np.flatnonzero(left)
-            checked = validated(events if left.all() else events.take(pa.array(numbers)))
+            outcome.dropped += int(np.count_nonzero(done.dropped & ~remaining))
+            self._go_on(events, done, ~(done.dropped | remaining), outcome)
+        if done is None or remaining.any():
+            numbers = np.flatnonzero(remaining)
+            checked = validated(events if remaining.all() else events.take(pa.array(numbers)))
             malformed = checked.rejects.set_column(0, "row", pa.array(numbers[checked.rejects["row"].to_numpy()]))
-            self._work(_Begun(checked.rows, checked.rows, numbers[checked.rows[ROW].to_numpy()]), found)
-        lost = rejects_table(one._replace(row=row) for row, one in enumerate(found.failed))
-        return Processed(found.rows(), malformed, lost, pa.concat_tables(found.failed_rows), found.dropped, found.added)
+            self._work(_Begun(checked.rows, checked.rows, numbers[checked.rows[ROW].to_numpy()]), outcome)
+        lost = rejects_table(failed._replace(row=row) for row, failed in enumerate(outcome.failed))
+        return Processed(
+            outcome.rows(), malformed, lost, pa.concat_tables(outcome.failed_rows), outcome.dropped, outcome.added
+        )
 
-    def _go_on(self, events: pa.Table, done: Done, chosen: Mask, found: _Found) -> None:
+    def _go_on(self, events: pa.Table, done: ProgramResult, chosen: Mask, outcome: _Found) -> None:
         """Process the chosen events, with which the program is done, by the other processors."""
         numbers, texts = np.flatnonzero(chosen), done.texts
         if not chosen.all():
@@ -134,49 +139,49 @@ class Chain:
             at = events.column_names.index(EVENT)
             now = events.set_column(at, EVENT, texts).append_column(JSON, texts.cast(pa.string()))
             touched = done.changed[numbers].tobytes()
-            return self._work(_Begun(events, now, numbers, self._program.processors, touched), found)
+            return self._work(_Begun(events, now, numbers, self._program.processors, touched), outcome)
         rows = self._without_working(events)
         if self._processors.tags:
             rows = rows.append_column(TAGS, pa.nulls(len(rows), pa.string()))
-        found.add(_with_texts(rows, texts), numbers)
-        found.failed_rows.append(rows.slice(0, 0))
+        outcome.add(_with_texts(rows, texts), numbers)
+        outcome.failed_rows.append(rows.slice(0, 0))
         return None
 
-    def _work(self, begun: _Begun, found: _Found) -> None:
+    def _work(self, begun: _Begun, outcome: _Found) -> None:
         """Process events by the steps in Python."""
         with _without_collection():
             for start in range(0, max(len(begun.events), 1), _ROWS):
                 part = begun.events.slice(start, _ROWS)
-                working = Working(begun.now.slice(start, _ROWS), begun.touched[start : start + _ROWS])
+                working = EventBatch(begun.now.slice(start, _ROWS), begun.touched[start : start + _ROWS])
                 self._run_from(begun.processors, working)
                 texts, alive = working.result()
                 rows = self._rows(part, working, alive)
-                found.add(_with_texts(rows, texts), begun.numbers[start:][[working.origins[row] for row in alive]])
-                found.failed_rows.append(self._rows(part, working, [one.row for one in working.rejects]))
-                found.failed += working.rejects
-                found.dropped += working.dropped
-                found.added += working.added
+                outcome.add(_with_texts(rows, texts), begun.numbers[start:][[working.origins[row] for row in alive]])
+                outcome.failed_rows.append(self._rows(part, working, [reject.row for reject in working.rejects]))
+                outcome.failed += working.rejects
+                outcome.dropped += working.dropped
+                outcome.added += working.added
 
-    def each(self, events: pa.Table) -> Iterator[tuple[str, Working]]:
+    def each(self, events: pa.Table) -> Iterator[tuple[str, EventBatch]]:
         """Process valid events with `json`, and yield after each processor its label and the events, to show them."""
-        working = Working(events)
+        working = EventBatch(events)
         for label, steps in zip(self.labels, self._steps, strict=True):
             self._run(working, label, steps)
             yield label, working
 
-    def _run_from(self, first: int, working: Working) -> None:
+    def _run_from(self, first: int, working: EventBatch) -> None:
         for label, steps in zip(self.labels[first:], self._steps[first:], strict=True):
             if working.alive:
                 self._run(working, label, steps)
         working.end()
 
-    def _run(self, working: Working, label: str, steps: Sequence[Step]) -> None:
+    def _run(self, working: EventBatch, label: str, steps: Sequence[ProcessorStep]) -> None:
         working.label = label
         for step in steps:
             step.run(working, working.alive)
             working.end_step()
 
-    def _rows(self, rows: pa.Table, working: Working, chosen: Sequence[int]) -> pa.Table:
+    def _rows(self, rows: pa.Table, working: EventBatch, chosen: Sequence[int]) -> pa.Table:
         """Return the input's columns for rows, with the original events, their tags and parts."""
         origins = [working.origins[row] for row in chosen]
         kept = self._without_working(rows)
@@ -248,8 +253,8 @@ def _has_reason(events: pa.Table) -> Mask | bool:
     """Return which events the source rejects."""
     if MALFORMED not in events.column_names or events[MALFORMED].null_count == len(events):
         return False
-    found: Mask = pc.is_valid(events[MALFORMED]).to_numpy()
-    return found
+    has_reason: Mask = pc.is_valid(events[MALFORMED]).to_numpy()
+    return has_reason
 
 
 @contextlib.contextmanager

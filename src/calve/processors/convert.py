@@ -13,8 +13,8 @@ import msgspec
 
 from calve.event.exact_json import Number
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, Key, encode, json_of, keys, number, opened
-from calve.processors.step import Change, EventError, Step
+from calve.processors.fields import MISSING, Event, FieldKey, encode, json_of, keys, number, opened
+from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
 from calve.settings.option import option
 
 __all__ = ["ConvertType", "Kind", "converted"]
@@ -58,26 +58,26 @@ class ConvertType:
         if (self.key is None) == (not self.keys):
             yield "key", "exactly one of key and keys must be set"
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each key."""
         when = compiler.condition(self.convert_when)
-        chosen = keys(self.keys) if self.key is None else [Key.checked(self.key)]
+        chosen = keys(self.keys) if self.key is None else [FieldKey.checked(self.key)]
         convert = partial(converted, kind=self.type, scale=self.scale)
-        is_told = self.type != "big_decimal" and not self.null_values
+        is_for_core = self.type != "big_decimal" and not self.null_values
         return [
-            Change(
+            ChangeStep(
                 _conversion(key, convert, frozenset(self.null_values)),
                 when,
                 tuple(self.tags_on_failure),
-                ("convert", key, self.type) if is_told else (),
+                ("convert", key, self.type) if is_for_core else (),
             )
             for key in chosen
         ]
 
 
-def _conversion(key: Key, convert: Callable[[Any], Any], nulls: frozenset[str]) -> Callable[[Event], bool]:
+def _conversion(key: FieldKey, convert: Callable[[Any], Any], nulls: frozenset[str]) -> Callable[[Event], bool]:
     """Return a function that converts a value of an event; of a top-level one it remembers results by JSON text."""
-    name, known = key.flat, dict[bytes, Any]()
+    name, converted_texts = key.flat, dict[bytes, Any]()
     if name is None:
         return partial(_convert, key, convert, nulls)
 
@@ -86,20 +86,20 @@ def _conversion(key: Key, convert: Callable[[Any], Any], nulls: frozenset[str]) 
         if type(before) is not msgspec.Raw:
             return _convert(key, convert, nulls, event)
         text = bytes(before)
-        if text in known:
-            event[name] = known[text]
+        if text in converted_texts:
+            event[name] = converted_texts[text]
             return True
         is_changed = _convert(key, convert, nulls, event)
         if is_changed and name in event and len(text) < _MEMO_BYTES:
-            if len(known) >= _MEMO:
-                known.clear()
-            known[text] = msgspec.Raw(encode(event[name]))
+            if len(converted_texts) >= _MEMO:
+                converted_texts.clear()
+            converted_texts[text] = msgspec.Raw(encode(event[name]))
         return is_changed
 
     return run
 
 
-def _convert(key: Key, convert: Callable[[Any], Any], nulls: frozenset[str], event: Event) -> bool:
+def _convert(key: FieldKey, convert: Callable[[Any], Any], nulls: frozenset[str], event: Event) -> bool:
     before = key.get(event)
     if before is MISSING:
         return False
@@ -112,7 +112,7 @@ def _convert(key: Key, convert: Callable[[Any], Any], nulls: frozenset[str], eve
     try:
         after = [convert(opened(item)) for item in value] if type(value) is list else convert(value)
     except ValueError as error:
-        raise EventError(str(error), key.dotted) from None
+        raise ProcessorError(str(error), key.dotted) from None
     return key.put(event, after)
 
 
@@ -128,8 +128,8 @@ def converted(value: Any, kind: Kind, scale: int = 0) -> Any:
         ValueError: It cannot be converted.
     """
     if type(value) is dict or type(value) is list or value is None:
-        found = "null" if value is None else "an object" if type(value) is dict else "an array"
-        raise ValueError(f"{found} cannot be converted to {kind}")
+        kind_of_value = "null" if value is None else "an object" if type(value) is dict else "an array"
+        raise ValueError(f"{kind_of_value} cannot be converted to {kind}")
     match kind:
         case "string":
             return str(value) if isinstance(value, str) else json_of(value)
@@ -154,15 +154,15 @@ def _whole(value: Any, kind: str) -> int:
         return int(value)
     if type(value) is Number:
         exact = _exact(value)
-        found = int(exact) if exact.adjusted() < 40 else 1 << 99
+        integer = int(exact) if exact.adjusted() < 40 else 1 << 99
     elif _INTEGER.fullmatch(value) and len(value) < 40:
-        found = int(value)
+        integer = int(value)
     else:
         raise ValueError(f"{value!r} is not a whole number")
     bits = _BITS[kind]
-    if not -(1 << bits - 1) <= found < 1 << bits - 1:
+    if not -(1 << bits - 1) <= integer < 1 << bits - 1:
         raise ValueError(f"{value} has more than the {bits} bits of {kind}")
-    return found
+    return integer
 
 
 def _double(value: Any) -> msgspec.Raw:
@@ -171,10 +171,10 @@ def _double(value: Any) -> msgspec.Raw:
     text = str(value).strip()
     if type(value) is not Number and not _DECIMAL.fullmatch(text):
         raise ValueError(f"{value!r} is not a number")
-    found = float(text)
-    if found in (float("inf"), float("-inf")):
+    double = float(text)
+    if double in (float("inf"), float("-inf")):
         raise ValueError(f"{value} is too large for a double")
-    return number(repr(found))
+    return number(repr(double))
 
 
 def _decimal(value: Any, scale: int) -> msgspec.Raw:

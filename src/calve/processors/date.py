@@ -14,8 +14,8 @@ from calve.convert.time_zones import time_zone
 from calve.errors import SettingsError
 from calve.processors.date_output import EPOCHS, iso_format, local_time, time_format
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import Event, Key, opened
-from calve.processors.step import Change, EventError, Step
+from calve.processors.fields import Event, FieldKey, opened
+from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
 from calve.settings.option import option
 
 __all__ = ["Date", "DateMatch"]
@@ -48,7 +48,7 @@ def _locale(name: str | None) -> object:
 class DateMatch:
     """A field with a time, and its patterns."""
 
-    key: str = option(doc="The key of the text or number.", check=Key.checked)
+    key: str = option(doc="The key of the text or number.", check=FieldKey.checked)
     patterns: list[str] = option(
         doc="Date patterns of Java, such as `dd/MMM/yyyy:HH:mm:ss Z`, tried in order; or one of `epoch_second`, "
         "`epoch_milli`, `epoch_micro` and `epoch_nano`.",
@@ -64,7 +64,7 @@ class Date:
     from_time_received: bool = option(
         False, "Take the time at which the event's batch was begun, instead of `match`; it stays the same over retries."
     )
-    destination: str = option("@timestamp", "The key of the result.", check=Key.checked)
+    destination: str = option("@timestamp", "The key of the result.", check=FieldKey.checked)
     output_format: str | None = option(
         None,
         "The date pattern of the result, or `epoch_second`, `epoch_milli`, `epoch_micro`, `epoch_nano`. Without it "
@@ -94,26 +94,26 @@ class Date:
             except SettingsError as error:
                 yield f"match[0].patterns[{number}]", str(error)
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
         write = time_format(self.output_format) if self.output_format else iso_format
         into = time_zone(self.destination_timezone)
-        put = partial(_put, Key(self.destination), lambda time: write(time, into))
+        put = partial(_put, FieldKey(self.destination), lambda time: write(time, into))
         when = compiler.condition(self.date_when)
         if not self.match:
             received = compiler.begun_tenths * 10**8
-            return [Change(lambda event: put(event, received), when)]
+            return [ChangeStep(lambda event: put(event, received), when)]
         zone, now = time_zone(self.source_timezone), local_time(compiler.begun_tenths * 10**8, datetime.UTC)
         readers = [_reader(text, zone, now) for text in self.match[0].patterns]
-        source = Key(self.match[0].key)
-        return [Change(lambda event: put(event, _read(readers, opened(source.get(event)))), when)]
+        source = FieldKey(self.match[0].key)
+        return [ChangeStep(lambda event: put(event, _read(readers, opened(source.get(event)))), when)]
 
 
-def _put(key: Key, write: Callable[[int], str | int], event: Event, time: int | None) -> bool:
+def _put(key: FieldKey, write: Callable[[int], str | int], event: Event, time: int | None) -> bool:
     if time is None:
         return False  # as in Data Prepper: an event whose time matches no pattern stays
     if not key.put(event, write(time)):
-        raise EventError("a value on the way to this key is not an object", key.dotted)
+        raise ProcessorError("a value on the way to this key is not an object", key.dotted)
     return True
 
 

@@ -11,8 +11,8 @@ from typing import Any
 from calve.errors import SettingsError
 from calve.processors.convert import Kind, converted
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, Key, key_of, opened
-from calve.processors.step import Change, EventError, Step
+from calve.processors.fields import MISSING, Event, FieldKey, key_of, opened
+from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
 from calve.settings.option import option
 
 __all__ = ["Dissect"]
@@ -52,17 +52,19 @@ class Dissect:
         """Require valid patterns."""
         for key, text in self.map.items():
             try:
-                Key.checked(key)
+                FieldKey.checked(key)
                 _fields(text)
             except SettingsError as error:
                 yield f"map.{key}", str(error)
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each string."""
         when = compiler.condition(self.dissect_when)
-        return [Change(partial(self._dissect, Key(key), *_fields(text)), when) for key, text in self.map.items()]
+        return [
+            ChangeStep(partial(self._dissect, FieldKey(key), *_fields(text)), when) for key, text in self.map.items()
+        ]
 
-    def _dissect(self, source: Key, start: str, fields: list[_Field], event: Event) -> bool:
+    def _dissect(self, source: FieldKey, start: str, fields: list[_Field], event: Event) -> bool:
         text = opened(source.get(event))
         if text is MISSING or text is None:
             return False
@@ -80,7 +82,7 @@ class Dissect:
         try:
             return value if kind is None else converted(value, kind)
         except ValueError as error:
-            raise EventError(str(error), name) from None
+            raise ProcessorError(str(error), name) from None
 
 
 def _fields(text: str) -> tuple[str, list[_Field]]:
@@ -92,14 +94,14 @@ def _fields(text: str) -> tuple[str, list[_Field]]:
     pieces = _FIELD.split(text)
     fields = []
     for inside, until in zip(pieces[1::2], pieces[2::2], strict=True):
-        found = _NAME.fullmatch(inside)
-        if found is None:
+        match = _NAME.fullmatch(inside)
+        if match is None:
             raise SettingsError(f"%{{{inside}}} is not a field", step="settings", hint="Write %{name}")
-        sign, name, order, padded = found.groups()
+        sign, name, order, padded = match.groups()
         fields.append(_Field(sign or ("" if name else "?"), name, int(order or 0), bool(padded), until))
     if not fields:
         raise SettingsError("a pattern needs at least one field", step="settings", hint="Write %{name}")
-    if any(not one.until for one in fields[:-1]):
+    if any(not field.until for field in fields[:-1]):
         raise SettingsError("two fields need a text between them", step="settings", hint="Write %{a} %{b}")
     return pieces[0], fields
 
@@ -109,29 +111,29 @@ def _values(text: str, start: str, fields: list[_Field]) -> list[str] | None:
     if not text.startswith(start):
         return None
     at, values = len(start), []
-    for one in fields:
-        end = text.find(one.until, at) if one.until else len(text)
+    for field in fields:
+        end = text.find(field.until, at) if field.until else len(text)
         if end < 0:
             return None
         values.append(text[at:end])
-        at = end + len(one.until)
-        while one.is_padded and one.until and text.startswith(one.until, at):
-            at += len(one.until)
+        at = end + len(field.until)
+        while field.is_padded and field.until and text.startswith(field.until, at):
+            at += len(field.until)
     return values if at == len(text) else None
 
 
 def _named(fields: list[_Field], values: list[str]) -> dict[str, str]:
-    found: dict[str, str] = {}
+    named: dict[str, str] = {}
     parts: dict[str, list[tuple[int, int, str]]] = {}
-    keys = {one.name: value for one, value in zip(fields, values, strict=True) if one.sign != "&"}
-    for number, (one, value) in enumerate(zip(fields, values, strict=True)):
-        match one.sign:
+    keys = {field.name: value for field, value in zip(fields, values, strict=True) if field.sign != "&"}
+    for number, (field, value) in enumerate(zip(fields, values, strict=True)):
+        match field.sign:
             case "":
-                found[one.name] = value
+                named[field.name] = value
             case "+":
-                parts.setdefault(one.name, []).append((one.order, number, value))
-            case "&" if keys.get(one.name):
-                found[keys[one.name]] = value
+                parts.setdefault(field.name, []).append((field.order, number, value))
+            case "&" if keys.get(field.name):
+                named[keys[field.name]] = value
     for name, pieces in parts.items():
-        found[name] = found.get(name, "") + "".join(value for _, _, value in sorted(pieces))
-    return found
+        named[name] = named.get(name, "") + "".join(value for _, _, value in sorted(pieces))
+    return named

@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from calve.processors.expressions import Compiler, condition, format_string, value_expression
-from calve.processors.fields import MISSING, Event, Key, encode, keys, opened, text_of
+from calve.processors.fields import MISSING, Event, FieldKey, encode, keys, opened, text_of
 from calve.processors.patterns import matcher, pattern
-from calve.processors.step import Change, EventError, Step, ValueChange
+from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep, ValueChange
 from calve.settings.option import option
 
 __all__ = [
@@ -39,7 +39,7 @@ _UNSET: Any = MISSING
 class AddEntry:
     """One entry that `add_entries` adds."""
 
-    key: str = option(doc="The key of the entry; it may contain fields, as in `${/name}`.", check=Key.checked)
+    key: str = option(doc="The key of the entry; it may contain fields, as in `${/name}`.", check=FieldKey.checked)
     value: Any = option(_UNSET, "The value: text, a number, a boolean, null, a list or a map.")
     format: str | None = option(None, "The value as text with fields, such as `${first}-${last}`.", check=format_string)
     value_expression: str | None = option(
@@ -57,58 +57,58 @@ class AddEntry:
         if self.overwrite_if_key_exists and self.append_if_key_exists:
             yield "append_if_key_exists", "overwrite_if_key_exists and append_if_key_exists cannot be combined"
 
-    def step(self, compiler: Compiler) -> Step:
+    def step(self, compiler: Compiler) -> ProcessorStep:
         """Build the step."""
         when, target = compiler.condition(self.add_when), self._target()
-        key, overwrites = Key(self.key), self.overwrite_if_key_exists
-        is_told = "${" not in self.key and not self.append_if_key_exists
+        key, overwrites = FieldKey(self.key), self.overwrite_if_key_exists
+        is_for_core = "${" not in self.key and not self.append_if_key_exists
 
-        def added(value: Callable[[Event], Any], *told: Any) -> Change:
-            return Change(
-                lambda event: self._add(event, target(event), value(event)), when, (), told if is_told else ()
+        def added(value: Callable[[Event], Any], *core_step: Any) -> ChangeStep:
+            return ChangeStep(
+                lambda event: self._add(event, target(event), value(event)), when, (), core_step if is_for_core else ()
             )
 
         if self.value is not _UNSET:
             constant = msgspec.Raw(encode(self.value))
-            if is_told and key.flat:
-                told = ("put", key, overwrites, bytes(constant).decode())
-                return Change(partial(_add_flat, key.flat, constant, overwrites), when, told=told)
+            if is_for_core and key.flat:
+                core_step = ("put", key, overwrites, bytes(constant).decode())
+                return ChangeStep(partial(_add_flat, key.flat, constant, overwrites), when, core_step=core_step)
             return added(lambda event: constant)
         if self.format is not None:
             if (parts := _parts(self.format)) is not None:
-                marked = [(type(part) is Key, part) for part in parts]
+                marked = [(type(part) is FieldKey, part) for part in parts]
                 return added(partial(_filled, parts), "format", key, overwrites, marked)
             return ValueChange(
                 compiler.format(self.format), lambda event, value: self._add(event, target(event), value), when
             )
         assert self.value_expression is not None
         if _PLAIN_POINTER.fullmatch(self.value_expression.strip()):
-            source = Key(self.value_expression.strip())
+            source = FieldKey(self.value_expression.strip())
             return added(lambda event: _or_null(source.get(event)), "point", source, key, overwrites)
         return ValueChange(compiler.value(self.value_expression), partial(self._add_computed, target), when)
 
-    def _target(self) -> Callable[[Event], Key]:
+    def _target(self) -> Callable[[Event], FieldKey]:
         if "${" not in self.key:
-            key = Key(self.key)
+            key = FieldKey(self.key)
             return lambda event: key
         parts = _parts(self.key)
         if parts is None:
-            raise EventError("a key may contain fields, such as ${/name}, but no other expressions")
+            raise ProcessorError("a key may contain fields, such as ${/name}, but no other expressions")
         return lambda event: _dynamic_key(_filled(parts, event))
 
-    def _add_computed(self, target: Callable[[Event], Key], event: Event, value: str | None) -> bool:
+    def _add_computed(self, target: Callable[[Event], FieldKey], event: Event, value: str | None) -> bool:
         if value is None:
-            raise EventError(f"{self.value_expression} cannot be evaluated", self.key)
+            raise ProcessorError(f"{self.value_expression} cannot be evaluated", self.key)
         return self._add(event, target(event), msgspec.Raw(value.encode()))
 
-    def _add(self, event: Event, key: Key, value: Any) -> bool:
+    def _add(self, event: Event, key: FieldKey, value: Any) -> bool:
         if not self.overwrite_if_key_exists and (before := key.get(event)) is not MISSING:
             if not self.append_if_key_exists:
                 return False
-            found = opened(before)
-            value = [*found, value] if type(found) is list else [before, value]
+            present = opened(before)
+            value = [*present, value] if type(present) is list else [before, value]
         if not key.put(event, value):
-            raise EventError("a value on the way to this key is not an object", key.dotted)
+            raise ProcessorError("a value on the way to this key is not an object", key.dotted)
         return True
 
 
@@ -118,7 +118,7 @@ class AddEntries:
 
     entries: list[AddEntry] = option(doc="The entries, in order.", minimum=1)
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each entry."""
         return [entry.step(compiler) for entry in self.entries]
 
@@ -127,16 +127,18 @@ class AddEntries:
 class CopyEntry:
     """One entry that `copy_values` copies."""
 
-    from_key: str = option(doc="The key of the entry to copy.", check=Key.checked)
-    to_key: str = option(doc="The key of the new entry.", check=Key.checked)
+    from_key: str = option(doc="The key of the entry to copy.", check=FieldKey.checked)
+    to_key: str = option(doc="The key of the new entry.", check=FieldKey.checked)
     overwrite_if_to_key_exists: bool = option(False, "Replace an existing entry.")
     copy_when: str | None = option(None, _WHEN, check=condition)
 
-    def step(self, compiler: Compiler) -> Step:
+    def step(self, compiler: Compiler) -> ProcessorStep:
         """Build the step."""
-        source, to, overwrites = Key(self.from_key), Key(self.to_key), self.overwrite_if_to_key_exists
-        told = ("copy", source, to, overwrites) if source.parts != to.parts else ()
-        return Change(partial(_move, source, to, overwrites, False), compiler.condition(self.copy_when), told=told)
+        source, to, overwrites = FieldKey(self.from_key), FieldKey(self.to_key), self.overwrite_if_to_key_exists
+        core_step = ("copy", source, to, overwrites) if source.parts != to.parts else ()
+        return ChangeStep(
+            partial(_move, source, to, overwrites, False), compiler.condition(self.copy_when), core_step=core_step
+        )
 
 
 @dataclass(frozen=True)
@@ -155,25 +157,25 @@ class CopyValues:
         if self.from_list is not None and any(entry.copy_when for entry in self.entries):
             yield "entries", "copy_when is not available with from_list"
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each entry, or one for the lists."""
         if self.from_list is None or self.to_list is None:
             return [entry.step(compiler) for entry in self.entries]
-        return [Change(partial(self._copy_list, Key.checked(self.from_list), Key.checked(self.to_list)))]
+        return [ChangeStep(partial(self._copy_list, FieldKey.checked(self.from_list), FieldKey.checked(self.to_list)))]
 
-    def _copy_list(self, source: Key, target: Key, event: Event) -> bool:
-        found = opened(source.get(event))
-        if found is MISSING or (target.get(event) is not MISSING and not self.overwrite_if_to_list_exists):
+    def _copy_list(self, source: FieldKey, target: FieldKey, event: Event) -> bool:
+        items = opened(source.get(event))
+        if items is MISSING or (target.get(event) is not MISSING and not self.overwrite_if_to_list_exists):
             return False
-        if type(found) is not list:
-            raise EventError("not a list of objects", source.dotted)
+        if type(items) is not list:
+            raise ProcessorError("not a list of objects", source.dotted)
         copied: list[Event] = []
-        for item in map(opened, found):
+        for item in map(opened, items):
             if type(item) is not dict:
-                raise EventError("not a list of objects", source.dotted)
+                raise ProcessorError("not a list of objects", source.dotted)
             new: Event = {}
             for entry in self.entries:
-                value, key = Key(entry.from_key).get(item), Key(entry.to_key)
+                value, key = FieldKey(entry.from_key).get(item), FieldKey(entry.to_key)
                 if value is not MISSING and (entry.overwrite_if_to_key_exists or key.get(new) is MISSING):
                     key.put(new, value)
             copied.append(new)
@@ -188,7 +190,7 @@ class RenameEntry:
     from_key_regex: str | None = option(
         None, "A regular expression for the whole key of a top-level entry, instead of `from_key`.", check=pattern
     )
-    to_key: str = option(doc="The new key.", check=Key.checked)
+    to_key: str = option(doc="The new key.", check=FieldKey.checked)
     overwrite_if_to_key_exists: bool = option(False, "Replace an existing entry.")
     rename_when: str | None = option(None, _WHEN, check=condition)
 
@@ -197,20 +199,22 @@ class RenameEntry:
         if (self.from_key is None) == (self.from_key_regex is None):
             yield "from_key", "exactly one of from_key and from_key_regex must be set"
 
-    def step(self, compiler: Compiler) -> Step:
+    def step(self, compiler: Compiler) -> ProcessorStep:
         """Build the step."""
-        when, to = compiler.condition(self.rename_when), Key(self.to_key)
+        when, to = compiler.condition(self.rename_when), FieldKey(self.to_key)
         if self.from_key is not None:
-            source = Key.checked(self.from_key)
+            source = FieldKey.checked(self.from_key)
             if source.flat and to.flat and source.flat != to.flat:
-                told = ("rename", source, to, self.overwrite_if_to_key_exists)
-                return Change(
-                    partial(_move_flat, source.flat, to.flat, self.overwrite_if_to_key_exists), when, told=told
+                core_step = ("rename", source, to, self.overwrite_if_to_key_exists)
+                return ChangeStep(
+                    partial(_move_flat, source.flat, to.flat, self.overwrite_if_to_key_exists),
+                    when,
+                    core_step=core_step,
                 )
-            return Change(partial(_move, source, to, self.overwrite_if_to_key_exists, True), when)
-        return Change(partial(self._rename_matches, matcher(self.from_key_regex or ""), to), when)
+            return ChangeStep(partial(_move, source, to, self.overwrite_if_to_key_exists, True), when)
+        return ChangeStep(partial(self._rename_matches, matcher(self.from_key_regex or ""), to), when)
 
-    def _rename_matches(self, matches: Callable[[str], bool], to: Key, event: Event) -> bool:
+    def _rename_matches(self, matches: Callable[[str], bool], to: FieldKey, event: Event) -> bool:
         if to.get(event) is not MISSING and not self.overwrite_if_to_key_exists:
             return False
         is_changed = False
@@ -228,7 +232,7 @@ class RenameKeys:
 
     entries: list[RenameEntry] = option(doc="The entries, in order.", minimum=1)
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each entry."""
         return [entry.step(compiler) for entry in self.entries]
 
@@ -252,7 +256,7 @@ class DeleteEntry:
             pattern(text)
         keys(self.with_keys)
 
-    def step(self, compiler: Compiler) -> Step:
+    def step(self, compiler: Compiler) -> ProcessorStep:
         """Build the step."""
         doomed, patterns = keys(self.with_keys), [matcher(text) for text in self.with_keys_regex]
         spared = frozenset(self.exclude_from_delete)
@@ -261,7 +265,9 @@ class DeleteEntry:
             change: Callable[[Event], bool] = partial(_delete_flat, flat)
         else:
             change = partial(_delete, doomed, patterns, spared)
-        return Change(change, compiler.condition(self.delete_when), told=() if patterns else ("delete", doomed))
+        return ChangeStep(
+            change, compiler.condition(self.delete_when), core_step=() if patterns else ("delete", doomed)
+        )
 
 
 @dataclass(frozen=True)
@@ -278,7 +284,7 @@ class DeleteEntries(DeleteEntry):
             return
         yield from super().check()
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each rule."""
         return [entry.step(compiler) for entry in self.entries or [self]]
 
@@ -299,18 +305,18 @@ class SelectEntries:
             pattern(text)
         keys(self.include_keys)
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
         patterns = [matcher(text) for text in self.include_keys_regex]
         chosen, when = keys(self.include_keys), compiler.condition(self.select_when)
-        return [Change(partial(_select, chosen, patterns), when, told=() if patterns else ("select", chosen))]
+        return [ChangeStep(partial(_select, chosen, patterns), when, core_step=() if patterns else ("select", chosen))]
 
 
-def _select(chosen: list[Key], patterns: list[Callable[[str], bool]], event: Event) -> bool:
-    found = [(key, value) for key in chosen if (value := key.get(event)) is not MISSING]
+def _select(chosen: list[FieldKey], patterns: list[Callable[[str], bool]], event: Event) -> bool:
+    entries = [(key, value) for key in chosen if (value := key.get(event)) is not MISSING]
     more = {name: value for name, value in event.items() if any(matches(name) for matches in patterns)}
     event.clear()
-    for key, value in found:
+    for key, value in entries:
         key.put(event, value)
     for name, value in more.items():
         event.setdefault(name, value)
@@ -340,7 +346,9 @@ def _delete_flat(names: list[str], event: Event) -> bool:
     return is_changed
 
 
-def _delete(doomed: list[Key], patterns: list[Callable[[str], bool]], spared: frozenset[str], event: Event) -> bool:
+def _delete(
+    doomed: list[FieldKey], patterns: list[Callable[[str], bool]], spared: frozenset[str], event: Event
+) -> bool:
     is_changed = False
     for key in doomed:
         is_changed |= key.pop(event) is not MISSING
@@ -350,7 +358,7 @@ def _delete(doomed: list[Key], patterns: list[Callable[[str], bool]], spared: fr
     return is_changed
 
 
-def _move(source: Key, target: Key, overwrites: bool, is_rename: bool, event: Event) -> bool:
+def _move(source: FieldKey, target: FieldKey, overwrites: bool, is_rename: bool, event: Event) -> bool:
     value = source.get(event)
     if value is MISSING or source.parts == target.parts:
         return False
@@ -359,25 +367,27 @@ def _move(source: Key, target: Key, overwrites: bool, is_rename: bool, event: Ev
     if is_rename:
         source.pop(event)
     if not target.put(event, value):
-        raise EventError("a value on the way to this key is not an object", target.dotted)
+        raise ProcessorError("a value on the way to this key is not an object", target.dotted)
     return True
 
 
-def _parts(text: str) -> list[str | Key] | None:
+def _parts(text: str) -> list[str | FieldKey] | None:
     """Return the parts of a text with plain keys in `${…}`; None if it has other expressions."""
     if not all(_PLAIN_KEY.fullmatch(part) for part in _PART.findall(text)):
         return None
-    return [Key(part) if number % 2 else part for number, part in enumerate(_PART.split(text)) if number % 2 or part]
+    return [
+        FieldKey(part) if number % 2 else part for number, part in enumerate(_PART.split(text)) if number % 2 or part
+    ]
 
 
-def _filled(parts: list[str | Key], event: Event) -> str:
+def _filled(parts: list[str | FieldKey], event: Event) -> str:
     return "".join([part if isinstance(part, str) else text_of(part.get(event)) for part in parts])
 
 
-def _dynamic_key(text: str) -> Key:
+def _dynamic_key(text: str) -> FieldKey:
     if not text.strip(" /"):
-        raise EventError("the fields of the key are missing or empty")
-    return Key(text)
+        raise ProcessorError("the fields of the key are missing or empty")
+    return FieldKey(text)
 
 
 def _or_null(value: Any) -> Any:

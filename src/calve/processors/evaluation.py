@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.columns import JSON
 from calve.expression.condition import Condition
 from calve.expression.format import Format
@@ -70,7 +70,7 @@ class Evaluation:
 
     def of_events(self, events: pa.Table) -> list[Any]:
         """Return the values for events, with `json` and the metadata columns."""
-        found: list[Any] = duck.run(f"select {self.expression.sql} as value from events", events=events)[
+        values: list[Any] = duckdb_session.run(f"select {self.expression.sql} as value from events", events=events)[
             "value"
         ].to_pylist()
-        return found
+        return values

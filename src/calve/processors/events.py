@@ -8,9 +8,9 @@ from functools import partial
 from typing import Literal
 
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import Event, Key, opened
+from calve.processors.fields import Event, FieldKey, opened
 from calve.processors.patterns import pattern
-from calve.processors.step import Drop, Split, Step
+from calve.processors.step import Drop, ProcessorStep, SplitStep
 from calve.processors.strings import java_split
 from calve.settings.option import option
 
@@ -36,7 +36,7 @@ class DropEvents:
                 "is not supported: a condition that cannot be evaluated is false; use skip or skip_silently",
             )
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
         return [Drop(compiler.condition(self.drop_when))]
 
@@ -45,7 +45,7 @@ class DropEvents:
 class SplitEvent:
     """Splits an event into several, one for each part of a field, with all other fields."""
 
-    field: str = option(doc="The key of a string or a list.", check=Key.checked)
+    field: str = option(doc="The key of a string or a list.", check=FieldKey.checked)
     delimiter: str | None = option(None, "What separates the parts of a string.", minimum=1)
     delimiter_regex: str | None = option(None, "A regular expression for it, instead of `delimiter`.", check=pattern)
     split_when: str | None = option(None, "A condition; only events for which it is true are split.", check=condition)
@@ -55,11 +55,11 @@ class SplitEvent:
         if self.delimiter and self.delimiter_regex:
             yield "delimiter", "delimiter and delimiter_regex cannot be combined"
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
-        return [Split(partial(self._parts, Key(self.field)), compiler.condition(self.split_when))]
+        return [SplitStep(partial(self._parts, FieldKey(self.field)), compiler.condition(self.split_when))]
 
-    def _parts(self, key: Key, event: Event) -> list[Event] | None:
+    def _parts(self, key: FieldKey, event: Event) -> list[Event] | None:
         value = opened(key.get(event))
         if type(value) is str and (self.delimiter or self.delimiter_regex):
             value = java_split([value], self.delimiter, self.delimiter_regex)[0]
@@ -76,7 +76,7 @@ def copied_event(event: Event) -> Event:
     return {name: _copied(value) for name, value in event.items()}
 
 
-def _with(event: Event, key: Key, part: object) -> Event:
+def _with(event: Event, key: FieldKey, part: object) -> Event:
     """Return a copy of an event with another value."""
     copied = copied_event(event)
     key.put(copied, part)

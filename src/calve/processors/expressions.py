@@ -28,11 +28,11 @@ class Compiler:
     def __init__(
         self,
         metadata: Collection[str],
-        known: Mapping[tuple[str, str], Expression] | None = None,
+        expressions: Mapping[tuple[str, str], Expression] | None = None,
         begun_tenths: int = 0,
     ) -> None:
         self.begun_tenths = begun_tenths
-        self.known: dict[tuple[str, str], Expression] = dict(known or {})
+        self.known: dict[tuple[str, str], Expression] = dict(expressions or {})
         self._metadata = metadata
 
     def condition(self, text: str | None) -> Evaluation | None:

@@ -18,7 +18,7 @@ from calve.event.exact_json import Number
 __all__ = [
     "MISSING",
     "Event",
-    "Key",
+    "FieldKey",
     "decode_event",
     "decode_list",
     "encode",
@@ -84,12 +84,12 @@ def text_of(value: Any) -> str:
 
 
 @functools.lru_cache(4096)
-def key_of(text: str) -> Key:
+def key_of(text: str) -> FieldKey:
     """Return the key of a text of an event; the last ones are remembered."""
-    return Key(text)
+    return FieldKey(text)
 
 
-class Key:
+class FieldKey:
     """The key of a field, as in Data Prepper: `name`, `/name`, `object/name`, `list/0`; `~1` stands for a slash.
 
     Attributes:
@@ -105,7 +105,7 @@ class Key:
         self.parts = tuple(part.replace("~1", "/").replace("~0", "~") for part in inner.split("/"))
 
     @staticmethod
-    def checked(text: str) -> Key:
+    def checked(text: str) -> FieldKey:
         """Return a key of the settings.
 
         Raises:
@@ -113,7 +113,7 @@ class Key:
         """
         if not text.strip(" /"):
             raise SettingsError("a key must not be empty", step="settings", hint="Write the name of a field")
-        return Key(text)
+        return FieldKey(text)
 
     @property
     def flat(self) -> str | None:
@@ -149,10 +149,10 @@ class Key:
         holder = self._holder(event)
         if type(holder) is dict:
             return holder.pop(self.parts[-1], MISSING)
-        found = MISSING if holder is None else _item(holder, self.parts[-1])
-        if found is not MISSING:
+        value = MISSING if holder is None else _item(holder, self.parts[-1])
+        if value is not MISSING:
             del holder[int(self.parts[-1])]
-        return found
+        return value
 
     def _holder(self, event: Event) -> Any:
         """Return the object or array that has the field, opened in its place; None if there is none."""
@@ -164,13 +164,13 @@ class Key:
         return holder
 
 
-def keys(texts: list[str] | tuple[str, ...] | None) -> list[Key]:
+def keys(texts: list[str] | tuple[str, ...] | None) -> list[FieldKey]:
     """Return the keys of a list in the settings.
 
     Raises:
         SettingsError: One is empty.
     """
-    return [Key.checked(text) for text in texts or ()]
+    return [FieldKey.checked(text) for text in texts or ()]
 
 
 def _item(holder: Any, part: str) -> Any:
@@ -186,10 +186,10 @@ def _open_item(holder: Any, part: str) -> Any:
     value = holder.get(part, MISSING) if type(holder) is dict else _item(holder, part)
     if type(value) is not msgspec.Raw:
         return value
-    found = opened(value)
-    if type(found) is dict or type(found) is list:
-        _set(holder, part, found)
-    return found
+    item = opened(value)
+    if type(item) is dict or type(item) is list:
+        _set(holder, part, item)
+    return item
 
 
 def _set(holder: Any, part: str, value: Any) -> bool:

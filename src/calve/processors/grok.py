@@ -13,15 +13,15 @@ from calve.errors import SettingsError
 from calve.event.exact_json import Number
 from calve.processors.convert import Kind, converted
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, Key, key_of, opened
+from calve.processors.fields import MISSING, Event, FieldKey, key_of, opened
 from calve.processors.grok_patterns import PATTERNS
 from calve.processors.patterns import found_groups, pattern
-from calve.processors.step import EventError, Step
+from calve.processors.step import ProcessorError, ProcessorStep
 from calve.settings.option import option
 
 if TYPE_CHECKING:
     from calve.processors.evaluation import Evaluation
-    from calve.processors.working import Working
+    from calve.processors.event_batch import EventBatch
 
 __all__ = ["Grok", "compile_grok"]
 
@@ -52,28 +52,28 @@ class _Compiled:
 
     def capture(self, texts: Sequence[str]) -> list[dict[str, Any] | None]:
         """Return the captures of each text: by key a value, or a list of several; None if the text does not match."""
-        return [None if found is None else self._merged(found) for found in found_groups(texts, self.regex)]
+        return [None if groups is None else self._merged(groups) for groups in found_groups(texts, self.regex)]
 
-    def _merged(self, found: dict[str, str]) -> dict[str, Any]:
+    def _merged(self, groups: dict[str, str]) -> dict[str, Any]:
         merged: dict[str, Any] = {}
-        for one in self.captures:
-            text = found[one.group]
+        for capture in self.captures:
+            text = groups[capture.group]
             if not text:
-                merged.setdefault(one.key, None)
+                merged.setdefault(capture.key, None)
                 continue
             if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'":
                 text = text[1:-1]  # as in Data Prepper
             value: Any = text or None
-            if text and one.kind and one.kind != "string":
+            if text and capture.kind and capture.kind != "string":
                 try:
-                    value = converted(Number(text) if one.kind == "integer" else text, one.kind)
+                    value = converted(Number(text) if capture.kind == "integer" else text, capture.kind)
                 except ValueError as error:
-                    raise EventError(str(error), one.key) from None
-            if merged.get(one.key) is None:
-                merged[one.key] = value
+                    raise ProcessorError(str(error), capture.key) from None
+            if merged.get(capture.key) is None:
+                merged[capture.key] = value
             elif value is not None:
-                before = merged[one.key]
-                merged[one.key] = [*before, value] if type(before) is list else [before, value]
+                before = merged[capture.key]
+                merged[capture.key] = [*before, value] if type(before) is list else [before, value]
         return merged
 
 
@@ -110,12 +110,12 @@ class Grok:
         for key, texts in self.match.items():
             for number, text in enumerate(texts):
                 try:
-                    Key.checked(key)
+                    FieldKey.checked(key)
                     compile_grok(text, names, self.named_captures_only)
                 except SettingsError as error:
                     yield f"match.{key}[{number}]", str(error)
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
         names = self._names()
         compiled = {
@@ -153,18 +153,18 @@ class _Match:
     def __init__(self, settings: Grok, compiled: Mapping[str, list[_Compiled]], when: Evaluation | None) -> None:
         self.settings, self.compiled, self.when = settings, compiled, when
 
-    def run(self, batch: Working, rows: Sequence[int]) -> None:
+    def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
         rows = batch.selected(self.when, rows)
         events = batch.opened(rows)
         captures: dict[int, dict[str, Any]] = {row: {} for row in rows}
         waiting = list(rows)
         for key, patterns in self.compiled.items():
-            source = Key(key)
+            source = FieldKey(key)
             texts = {
                 row: text for row in waiting if type(text := opened(source.get(events[row] or {}))) is str and text
             }
-            for one in patterns:
-                matched = self._apply(batch, one, texts, captures)
+            for compiled_pattern in patterns:
+                matched = self._apply(batch, compiled_pattern, texts, captures)
                 if self.settings.break_on_match:
                     texts = {row: text for row, text in texts.items() if row not in matched}
                     waiting = [row for row in waiting if row not in matched]
@@ -176,15 +176,15 @@ class _Match:
                 batch.touched[row] = 1
 
     def _apply(
-        self, batch: Working, one: _Compiled, texts: Mapping[int, str], captures: dict[int, dict[str, Any]]
+        self, batch: EventBatch, pattern: _Compiled, texts: Mapping[int, str], captures: dict[int, dict[str, Any]]
     ) -> set[int]:
         """Add the captures of a pattern; return the rows that match it."""
         matched = set()
         try:
-            found = one.capture(list(texts.values()))
-        except EventError:  # of some event: find it
-            found = [self._captured(batch, one, row, text) for row, text in texts.items()]
-        for row, values in zip(texts, found, strict=True):
+            captured = pattern.capture(list(texts.values()))
+        except ProcessorError:  # of some event: find it
+            captured = [self._captured(batch, pattern, row, text) for row, text in texts.items()]
+        for row, values in zip(texts, captured, strict=True):
             if values is not None:
                 matched.add(row)
                 if not self.settings.keep_empty_captures and None in values.values():
@@ -195,23 +195,23 @@ class _Match:
                     captures[row] = values
         return matched
 
-    def _captured(self, batch: Working, one: _Compiled, row: int, text: str) -> dict[str, Any] | None:
+    def _captured(self, batch: EventBatch, pattern: _Compiled, row: int, text: str) -> dict[str, Any] | None:
         try:
-            return one.capture([text])[0]
-        except EventError as error:
+            return pattern.capture([text])[0]
+        except ProcessorError as error:
             batch.fail(row, str(error), error.field, self.settings.tags_on_match_failure)
             return {}
 
-    def _put(self, event: Event, found: dict[str, Any]) -> bool:
+    def _put(self, event: Event, captured: dict[str, Any]) -> bool:
         if self.settings.target_key:
-            return Key(self.settings.target_key).put(event, found)
-        _merge(event, found, self.settings.keys_to_overwrite)
+            return FieldKey(self.settings.target_key).put(event, captured)
+        _merge(event, captured, self.settings.keys_to_overwrite)
         return True
 
 
-def _merge(event: Event, found: Mapping[str, Any], overwritten: Sequence[str]) -> None:
+def _merge(event: Event, captured: Mapping[str, Any], overwritten: Sequence[str]) -> None:
     """Put values into an event; a key that exists gets a list of all values."""
-    for name, value in found.items():
+    for name, value in captured.items():
         if "/" not in name and "~" not in name and name not in event:
             event[name] = value
             continue
@@ -249,8 +249,8 @@ def _expanded(text: str, names: Mapping[str, str], captures: list[_Capture], is_
         captures.append(_Capture(f"g{len(captures)}", key, kind))
         return f"(?P<{captures[-1].group}>"
 
-    def named(found: re.Match[str]) -> str:
-        name, key, kind = found.groups()
+    def named(match: re.Match[str]) -> str:
+        name, key, kind = match.groups()
         if name not in names:
             near = difflib.get_close_matches(name, names, 1)
             hint = f"Did you mean {near[0]}?" if near else "Define it in pattern_definitions"
@@ -271,9 +271,9 @@ def _expanded(text: str, names: Mapping[str, str], captures: list[_Capture], is_
 def _without_groups(text: str, group: Any) -> str:
     """Make groups that have no name invisible, and those with a name captures."""
 
-    def one(found: re.Match[str]) -> str:
-        if found[1]:
-            return str(group(found[1], None))
-        return "(?:" if found[0] == "(" else found[0]
+    def one(match: re.Match[str]) -> str:
+        if match[1]:
+            return str(group(match[1], None))
+        return "(?:" if match[0] == "(" else match[0]
 
     return _TOKEN.sub(one, text)

@@ -10,9 +10,9 @@ from typing import Any, Literal
 import msgspec
 
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, Key, encode
+from calve.processors.fields import MISSING, Event, FieldKey, encode
 from calve.processors.patterns import pattern, replace_all, split_all
-from calve.processors.step import EventError, Step, TextsChange
+from calve.processors.step import ProcessorError, ProcessorStep, TextsChange
 from calve.settings.option import option
 
 __all__ = ["KeyValue"]
@@ -33,7 +33,7 @@ Pair = tuple[str, Any]
 class KeyValue:
     """Takes a string apart into keys and values, such as `a=1&b=2`."""
 
-    source: str = option("message", "The key of the string.", check=Key.checked)
+    source: str = option("message", "The key of the string.", check=FieldKey.checked)
     destination: str | None = option("parsed_message", "The key of the object for the pairs; null: the root.")
     field_split_characters: str = option("&", "The text between pairs.", minimum=1)
     field_delimiter_regex: str | None = option(None, "A regular expression for it, instead.", check=pattern)
@@ -76,21 +76,21 @@ class KeyValue:
         if self.value_grouping and self.field_delimiter_regex:
             yield "value_grouping", "cannot be combined with field_delimiter_regex"
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
-        target = Key.checked(self.destination) if self.destination else None
+        target = FieldKey.checked(self.destination) if self.destination else None
         when = compiler.condition(self.key_value_when)
         defaults = {name: msgspec.Raw(encode(value)) for name, value in self.default_values.items()}
         put = partial(self._put, target, defaults)
-        return [TextsChange(Key(self.source), self._pairs, put, when, tuple(self.tags_on_failure))]
+        return [TextsChange(FieldKey(self.source), self._pairs, put, when, tuple(self.tags_on_failure))]
 
     def _pairs(self, texts: list[str]) -> list[list[Pair]]:
         """Return the pairs of each text, with what patterns delete already deleted."""
         fields = (
             split_all(texts, self.field_delimiter_regex) if self.field_delimiter_regex else map(self._fields, texts)
         )
-        each = [[field for field in of_one if field] for of_one in fields]
-        flat = self._split([field for of_one in each for field in of_one])
+        fields_by_text = [[field for field in of_one if field] for of_one in fields]
+        flat = self._split([field for of_one in fields_by_text for field in of_one])
         names, values = [name for name, _ in flat], [value for _, value in flat]
         kept = [self._is_taken(name) for name in names]
         if self.delete_key_regex:
@@ -99,7 +99,10 @@ class KeyValue:
             changed = iter(replace_all([v for v in values if isinstance(v, str)], self.delete_value_regex, ""))
             values = [next(changed) if isinstance(value, str) else value for value in values]
         pairs = iter(zip(kept, names, values, strict=True))
-        return [[(name, value) for is_kept, name, value in (next(pairs) for _ in of_one) if is_kept] for of_one in each]
+        return [
+            [(name, value) for is_kept, name, value in (next(pairs) for _ in of_one) if is_kept]
+            for of_one in fields_by_text
+        ]
 
     def _is_taken(self, name: str) -> bool:
         return (not self.include_keys or name in self.include_keys) and name not in self.exclude_keys
@@ -109,14 +112,14 @@ class KeyValue:
         between = self.field_split_characters
         if not self.value_grouping:
             return text.split(between)
-        found, start, at = [], 0, 0
+        fields, start, at = [], 0, 0
         while at < len(text):
             if text.startswith(between, at):
-                found.append(text[start:at])
+                fields.append(text[start:at])
                 start = at = at + len(between)
             else:
                 at = _group_end(text, at)
-        return [*found, text[start:]]
+        return [*fields, text[start:]]
 
     def _split(self, fields: list[str]) -> list[Pair]:
         if self.key_value_delimiter_regex:
@@ -128,24 +131,24 @@ class KeyValue:
         return [(name, value if between else none) for name, between, value in halves]
 
     def _put(
-        self, target: Key | None, defaults: Event, source: Key, event: Event, text: str, pairs: list[Pair]
+        self, target: FieldKey | None, defaults: Event, source: FieldKey, event: Event, text: str, pairs: list[Pair]
     ) -> bool:
-        found: Event = {}
+        fields_put: Event = {}
         for name, value in pairs:
-            self._add(found, name, value)
-        found = {**{name: value for name, value in defaults.items() if name not in found}, **found}
+            self._add(fields_put, name, value)
+        fields_put = {**{name: value for name, value in defaults.items() if name not in fields_put}, **fields_put}
         if target is None:
-            for name, value in found.items():
+            for name, value in fields_put.items():
                 if self.overwrite_if_destination_exists or name not in event:
                     event[name] = value
-            return bool(found)
+            return bool(fields_put)
         if not self.overwrite_if_destination_exists and target.get(event) is not MISSING:
             return False
-        if not target.put(event, found):
-            raise EventError("a value on the way to this key is not an object", target.dotted)
+        if not target.put(event, fields_put):
+            raise ProcessorError("a value on the way to this key is not an object", target.dotted)
         return True
 
-    def _add(self, found: Event, name: str, value: Any) -> None:
+    def _add(self, pairs: Event, name: str, value: Any) -> None:
         name = self.prefix + name
         if self.whitespace == "strict":
             name = name.rstrip()
@@ -155,12 +158,12 @@ class KeyValue:
             value = value.translate(dict.fromkeys(map(ord, "[]()<>")))
         if not name or (value is None and self.drop_keys_with_no_value):
             return
-        if name not in found:
-            found[name] = value
+        if name not in pairs:
+            pairs[name] = value
             return
-        before = found[name] if type(found[name]) is list else [found[name]]
+        before = pairs[name] if type(pairs[name]) is list else [pairs[name]]
         if not (self.skip_duplicate_values and value in before):
-            found[name] = [*before, value]
+            pairs[name] = [*before, value]
 
 
 def _group_end(text: str, at: int) -> int:

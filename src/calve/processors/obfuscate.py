@@ -9,9 +9,9 @@ from typing import Literal
 
 from calve.errors import SettingsError
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import Event, Key
+from calve.processors.fields import Event, FieldKey
 from calve.processors.patterns import pattern, replace_all
-from calve.processors.step import EventError, Step, TextsChange
+from calve.processors.step import ProcessorError, ProcessorStep, TextsChange
 from calve.settings.option import option
 
 __all__ = ["Mask", "Obfuscate", "ObfuscateAction"]
@@ -45,7 +45,7 @@ class ObfuscateAction:
 class Obfuscate:
     """Hides a string, or the parts of it that match patterns."""
 
-    source: str = option(doc="The key of the string.", check=Key.checked)
+    source: str = option(doc="The key of the string.", check=FieldKey.checked)
     target: str | None = option(None, "The key of the result; without it the result replaces the string.")
     patterns: list[str] = option(
         [],
@@ -76,15 +76,17 @@ class Obfuscate:
             except SettingsError as error:
                 yield f"patterns[{number}]", str(error)
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
         regexes = [_PREDEFINED.get(text, text) for text in self.patterns]
         if self.single_word_only:
             regexes = [rf"\b(?:{regex})\b" for regex in regexes]
-        target = Key.checked(self.target) if self.target else None
+        target = FieldKey.checked(self.target) if self.target else None
         when = compiler.condition(self.obfuscate_when)
         tags = tuple(self.tags_on_match_failure)
-        return [TextsChange(Key(self.source), partial(self._hidden, regexes), partial(self._put, target), when, tags)]
+        return [
+            TextsChange(FieldKey(self.source), partial(self._hidden, regexes), partial(self._put, target), when, tags)
+        ]
 
     def _hidden(self, regexes: list[str], texts: list[str]) -> list[str]:
         mask = self.action.mask.mask_character * self.action.mask.mask_character_length
@@ -94,9 +96,9 @@ class Obfuscate:
             texts = replace_all(texts, regex, mask)
         return texts
 
-    def _put(self, target: Key | None, source: Key, event: Event, before: str, after: str) -> bool:
+    def _put(self, target: FieldKey | None, source: FieldKey, event: Event, before: str, after: str) -> bool:
         if not (target or source).put(event, after):
-            raise EventError("a value on the way to this key is not an object", (target or source).dotted)
+            raise ProcessorError("a value on the way to this key is not an object", (target or source).dotted)
         if before == after and self.tags_on_match_failure:
-            raise EventError("no pattern matches", source.dotted)
+            raise ProcessorError("no pattern matches", source.dotted)
         return target is not None or before != after

@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, Key, decode_event, keys, opened
-from calve.processors.step import Change, EventError, Step
+from calve.processors.fields import MISSING, Event, FieldKey, decode_event, keys, opened
+from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
 from calve.settings.option import option
 
 __all__ = ["ParseCsv", "ParseJson"]
@@ -26,7 +26,7 @@ _SKIP: Literal["skip", "skip_silently"] | None = None
 class ParseJson:
     """Parses the JSON object in a string; its entries become entries of the event. Values keep their text."""
 
-    source: str = option("message", "The key of the string.", check=Key.checked)
+    source: str = option("message", "The key of the string.", check=FieldKey.checked)
     destination: str | None = option(None, "The key of the parsed object; without it its entries go to the root.")
     pointer: str | None = option(None, "Only the value at this JSON pointer is taken, under its last name.")
     overwrite_if_destination_exists: bool = option(True, "Replace existing entries.")
@@ -47,42 +47,42 @@ class ParseJson:
         if self.destination is not None and not self.destination.strip(" /"):
             yield "destination", "must not be empty or a slash; leave it out for the root"
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
-        target = None if self.destination is None else Key(self.destination)
+        target = None if self.destination is None else FieldKey(self.destination)
         return [
-            Change(
-                partial(self._parse, Key(self.source), target),
+            ChangeStep(
+                partial(self._parse, FieldKey(self.source), target),
                 compiler.condition(self.parse_when),
                 tuple(self.tags_on_failure),
             )
         ]
 
-    def _parse(self, source: Key, target: Key | None, event: Event) -> bool:
+    def _parse(self, source: FieldKey, target: FieldKey | None, event: Event) -> bool:
         text = opened(source.get(event))
         if text is MISSING or text is None:
             return False
         try:
-            found = decode_event(text) if type(text) is str else None
+            parsed = decode_event(text) if type(text) is str else None
         except (msgspec.DecodeError, RecursionError):
-            found = None
-        if found is None:
+            parsed = None
+        if parsed is None:
             if self.handle_failed_events:
                 return False
-            raise EventError("not the text of a JSON object", source.dotted)
-        value: Any = found
+            raise ProcessorError("not the text of a JSON object", source.dotted)
+        value: Any = parsed
         if self.pointer is not None and self.pointer.strip("/"):
-            pointer = Key(self.pointer)
-            value = pointer.get(found)
+            pointer = FieldKey(self.pointer)
+            value = pointer.get(parsed)
             if value is MISSING:
-                value = found  # as in Data Prepper
+                value = parsed  # as in Data Prepper
             elif target is None:
                 value = {pointer.parts[-1]: value}
         if self.delete_source:
             source.pop(event)
         return self._put(target, event, value)
 
-    def _put(self, target: Key | None, event: Event, value: Any) -> bool:
+    def _put(self, target: FieldKey | None, event: Event, value: Any) -> bool:
         if target is not None:
             if self.overwrite_if_destination_exists or target.get(event) is MISSING:
                 target.put(event, value)
@@ -97,7 +97,7 @@ class ParseJson:
 class ParseCsv:
     """Parses the comma-separated values in a string; each becomes an entry of the event, as text."""
 
-    source: str = option("message", "The key of the string.", check=Key.checked)
+    source: str = option("message", "The key of the string.", check=FieldKey.checked)
     delimiter: str = option(",", "What separates the values.", minimum=1, maximum=1)
     quote_character: str = option('"', "What surrounds a value that contains the delimiter.", minimum=1, maximum=1)
     column_names: list[str] = option([], "The keys of the values; further ones are `column3`, `column4`, …")
@@ -112,12 +112,12 @@ class ParseCsv:
             yield "quote_character", "delimiter and quote_character must differ"
         keys([self.column_names_source_key] if self.column_names_source_key is not None else [])
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
-        header = Key(self.column_names_source_key) if self.column_names_source_key else None
-        return [Change(partial(self._parse, Key(self.source), header), compiler.condition(self.csv_when))]
+        header = FieldKey(self.column_names_source_key) if self.column_names_source_key else None
+        return [ChangeStep(partial(self._parse, FieldKey(self.source), header), compiler.condition(self.csv_when))]
 
-    def _parse(self, source: Key, header: Key | None, event: Event) -> bool:
+    def _parse(self, source: FieldKey, header: FieldKey | None, event: Event) -> bool:
         text = opened(source.get(event))
         if type(text) is not str or not text:
             return False
@@ -132,9 +132,9 @@ class ParseCsv:
             event[names[number] if number < len(names) else f"column{number + 1}"] = value
         return True
 
-    def _values(self, text: str, key: Key) -> list[str]:
+    def _values(self, text: str, key: FieldKey) -> list[str]:
         try:
             rows = csv.reader([text], delimiter=self.delimiter, quotechar=self.quote_character, strict=True)
             return [value for row in rows for value in row]
         except csv.Error as error:
-            raise EventError(f"not comma-separated values: {error}", key.dotted) from None
+            raise ProcessorError(f"not comma-separated values: {error}", key.dotted) from None

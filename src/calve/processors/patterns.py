@@ -45,40 +45,40 @@ def pattern(text: str | None) -> object:
 
 def matcher(text: str) -> Callable[[str], bool]:
     """Return a function that returns whether a whole text matches; it remembers its answers."""
-    known: dict[str, bool] = {}
+    answers: dict[str, bool] = {}
 
     def matches(value: str) -> bool:
-        if value not in known:
-            if len(known) >= _MEMO:
-                known.clear()
-            known[value] = has_match([value], f"^(?:{text})$")[0]
-        return known[value]
+        if value not in answers:
+            if len(answers) >= _MEMO:
+                answers.clear()
+            answers[value] = has_match([value], f"^(?:{text})$")[0]
+        return answers[value]
 
     return matches
 
 
 def has_match(texts: Sequence[str], regex: str) -> list[bool]:
     """Return for each text whether a part of it matches."""
-    found: list[bool] = _arrow().match_substring_regex(_array(texts), regex).to_pylist()
-    return found
+    matches: list[bool] = _arrow().match_substring_regex(_array(texts), regex).to_pylist()
+    return matches
 
 
 def replace_all(texts: Sequence[str], regex: str, with_: str) -> list[str]:
     r"""Replace every match; `with_` is RE2's: `\1` is a group."""
-    found: list[str] = _arrow().replace_substring_regex(_array(texts), pattern=regex, replacement=with_).to_pylist()
-    return found
+    replaced: list[str] = _arrow().replace_substring_regex(_array(texts), pattern=regex, replacement=with_).to_pylist()
+    return replaced
 
 
 def split_all(texts: Sequence[str], regex: str) -> list[list[str]]:
     """Split each text at every match."""
-    found: list[list[str]] = _arrow().split_pattern_regex(_array(texts), pattern=regex).to_pylist()
-    return found
+    parts: list[list[str]] = _arrow().split_pattern_regex(_array(texts), pattern=regex).to_pylist()
+    return parts
 
 
 def found_groups(texts: Sequence[str], regex: str) -> list[dict[str, str] | None]:
     """Return the named groups of the first match in each text; all groups of the pattern must be named."""
-    found: list[dict[str, str] | None] = _arrow().extract_regex(_array(texts), pattern=regex).to_pylist()
-    return found
+    groups: list[dict[str, str] | None] = _arrow().extract_regex(_array(texts), pattern=regex).to_pylist()
+    return groups
 
 
 def replacement(text: str, regex: str) -> str:

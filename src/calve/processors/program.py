@@ -1,8 +1,8 @@
 """The first processors of a pipeline as one program of the compiled core, which reads and writes each event once.
 
-A step says what it is by texts (`told`). The core knows the steps of a few processors, for top-level fields, and leaves
-events for which it is not certain to the steps themselves. Conditions are evaluated here, once for each choice of their
-fields.
+A step describes itself by texts (`core_step`). The core knows the steps of a few processors, for top-level fields. It
+leaves events for which it is not certain to the steps in Python. Conditions are evaluated here, once for each choice of
+their fields.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import pyarrow as pa
 from calve.arrays import Mask
 from calve.compiled import events as core
 from calve.processors.evaluation import Evaluation
-from calve.processors.fields import Key
-from calve.processors.step import Step
+from calve.processors.fields import FieldKey
+from calve.processors.step import ProcessorStep
 
-__all__ = ["Done", "Program"]
+__all__ = ["CoreProgram", "ProgramResult"]
 
 _CHANGED, _DROPPED, _LEFT = 1, 2, 3
 
 
-class Done(NamedTuple):
+class ProgramResult(NamedTuple):
     """What became of events.
 
     Attributes:
@@ -40,7 +40,7 @@ class Done(NamedTuple):
     left: Mask
 
 
-class Program:
+class CoreProgram:
     """As many of the first processors as the core knows.
 
     Args:
@@ -50,21 +50,24 @@ class Program:
         processors: How many processors these are.
     """
 
-    def __init__(self, processors: Sequence[Sequence[Step]]) -> None:
-        names, conditions, told = dict[str, int](), list[Evaluation](), list[tuple[str, ...]]()
+    def __init__(self, processors: Sequence[Sequence[ProcessorStep]]) -> None:
+        names, conditions, program = dict[str, int](), list[Evaluation](), list[tuple[str, ...]]()
         self.processors = 0
         for steps in processors:
-            texts = [_told(step, names, conditions) for step in steps]
+            texts = [_texts_of_step(step, names, conditions) for step in steps]
             if not all(texts):
                 break
-            told += texts
+            program += texts
             self.processors += 1
-        fields = [[names.setdefault(name, len(names)) for name in one.expression.fields or ()] for one in conditions]
-        self._core = core.program([*_texts(([*names], fields, told), {})]) if told else None
+        fields = [
+            [names.setdefault(name, len(names)) for name in condition.expression.fields or ()]
+            for condition in conditions
+        ]
+        self._core = core.program([*_texts(([*names], fields, program), {})]) if program else None
         self._conditions = conditions
-        self._asks = sum(1 for when, *_ in told if when)
+        self._asks = sum(1 for when, *_ in program if when)
 
-    def run(self, events: pa.Array) -> Done | None:
+    def run(self, events: pa.Array) -> ProgramResult | None:
         """Process an array of binary; None without the core."""
         ran = self._core.run(events) if self._core else None
         for _ in range(self._asks):  # each step can ask for what the one before it hid
@@ -76,7 +79,7 @@ class Program:
             return None
         ends = ran.ends.to_numpy()
         changed = ends == _CHANGED
-        return Done(ran.texts if changed.any() else events, changed, ends == _DROPPED, ends == _LEFT)
+        return ProgramResult(ran.texts if changed.any() else events, changed, ends == _DROPPED, ends == _LEFT)
 
     def _answer(self, program: core.Program, ran: core.Ran) -> None:
         numbers = ran.conditions.to_numpy()
@@ -85,35 +88,35 @@ class Program:
             program.learn(number, choices, self._conditions[number].of_fields(choices.to_pylist()))
 
 
-def _told(step: Step, names: dict[str, int], conditions: list[Evaluation]) -> tuple[str, ...]:
-    """Return what the core is told of a step; nothing if it does not know the step."""
-    told, when = getattr(step, "told", ()), getattr(step, "when", None)
-    if not told or any(type(one) is Key and one.flat is None for one in _leaves(told)):
+def _texts_of_step(step: ProcessorStep, names: dict[str, int], conditions: list[Evaluation]) -> tuple[str, ...]:
+    """Return the texts that describe a step to the core; none if the core does not know the step."""
+    core_step, when = getattr(step, "core_step", ()), getattr(step, "when", None)
+    if not core_step or any(type(part) is FieldKey and part.flat is None for part in _leaves(core_step)):
         return ()
     if when is None:
-        return ("", *_texts(told, names))
+        return ("", *_texts(core_step, names))
     if not when.expression.is_pure:
         return ()
-    known = [one.expression for one in conditions]
-    if when.expression not in known:
+    expressions = [condition.expression for condition in conditions]
+    if when.expression not in expressions:
         conditions.append(when)
-        known.append(when.expression)
-    return (str(known.index(when.expression)), *_texts(told, names))
+        expressions.append(when.expression)
+    return (str(expressions.index(when.expression)), *_texts(core_step, names))
 
 
-def _leaves(told: Any) -> Iterator[Any]:
-    for one in told:
-        yield from _leaves(one) if isinstance(one, list | tuple) else (one,)
+def _leaves(step: Any) -> Iterator[Any]:
+    for part in step:
+        yield from _leaves(part) if isinstance(part, list | tuple) else (part,)
 
 
-def _texts(told: Any, names: dict[str, int]) -> Iterator[str]:
+def _texts(step: Any, names: dict[str, int]) -> Iterator[str]:
     """Yield the texts of a tuple; of a list the length comes first. A key becomes the number of its name."""
-    if isinstance(told, list):
-        yield str(len(told))
-    for one in told:
-        if isinstance(one, list | tuple):
-            yield from _texts(one, names)
-        elif type(one) is Key:
-            yield str(names.setdefault(one.parts[0], len(names)))
+    if isinstance(step, list):
+        yield str(len(step))
+    for part in step:
+        if isinstance(part, list | tuple):
+            yield from _texts(part, names)
+        elif type(part) is FieldKey:
+            yield str(names.setdefault(part.parts[0], len(names)))
         else:
-            yield "" if one is None else str(int(one) if type(one) is bool else one)
+            yield "" if part is None else str(int(part) if type(part) is bool else part)

@@ -13,7 +13,7 @@ from calve.processors.grok import Grok
 from calve.processors.key_value import KeyValue
 from calve.processors.obfuscate import Obfuscate
 from calve.processors.parse import ParseCsv, ParseJson
-from calve.processors.shapes import Flatten, ListToMap, MapToList
+from calve.processors.restructure import Flatten, ListToMap, MapToList
 from calve.processors.sql import Sql
 from calve.processors.strings import (
     LowercaseString,

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from calve.errors import SettingsError
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.expression.probe import refusal
 from calve.expression.scope import pointer
 from calve.expression.sql import duckdb_name, duckdb_text
 from calve.processors.events import copied_event
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import Event, Key, decode_event, encode
-from calve.processors.step import Step
+from calve.processors.fields import Event, FieldKey, decode_event, encode
+from calve.processors.step import ProcessorStep
 from calve.settings.option import option
 
 if TYPE_CHECKING:
     from calve.processors.evaluation import Evaluation
-    from calve.processors.working import Working
+    from calve.processors.event_batch import EventBatch
 
 __all__ = ["Sql"]
 
@@ -60,13 +60,15 @@ class Sql:
     @property
     def query(self) -> str:
         """The SQL over the relation `events`: for each event the field that has another type, and the result."""
-        found = {name: _typed(name, kind) for name, kind in self.fields.items()}
-        columns = "".join(f"{typed} AS {duckdb_name(name)}, " for name, (typed, _) in found.items())
-        faults = ", ".join(f"CASE WHEN {fault} THEN {duckdb_text(name)} END" for name, (_, fault) in found.items())
+        typed_columns = {name: _typed(name, kind) for name, kind in self.fields.items()}
+        columns = "".join(f"{typed} AS {duckdb_name(name)}, " for name, (typed, _) in typed_columns.items())
+        faults = ", ".join(
+            f"CASE WHEN {fault} THEN {duckdb_text(name)} END" for name, (_, fault) in typed_columns.items()
+        )
         event = f"WITH event AS (SELECT {columns}e.json::JSON AS json)"
-        each = f"{event} SELECT list(to_json(r)::VARCHAR) FROM ({self.select}\n) r"
+        rows_sql = f"{event} SELECT list(to_json(r)::VARCHAR) FROM ({self.select}\n) r"
         fault = f"coalesce({faults}, NULL)" if faults else "NULL::VARCHAR"
-        return f"SELECT {fault} AS fault, ({each}) AS found FROM events e ORDER BY e.at"
+        return f"SELECT {fault} AS fault, ({rows_sql}) AS found FROM events e ORDER BY e.at"
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Require a statement that DuckDB accepts."""
@@ -78,7 +80,7 @@ class Sql:
             hint = ". Declare the fields that it uses in `fields`" if "not found in FROM" in reason else ""
             yield "select", f"DuckDB refuses it: {reason}{hint}"
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
         return [_Select(self, compiler.condition(self.sql_when))]
 
@@ -91,11 +93,11 @@ class _Select:
     def __init__(self, settings: Sql, when: Evaluation | None) -> None:
         self._settings, self._when, self._query = settings, when, settings.query
 
-    def run(self, batch: Working, rows: Sequence[int]) -> None:
+    def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
         rows = batch.selected(self._when, rows)
-        found = dict(self._results(batch, list(rows)))
+        texts_by_row = dict(self._results(batch, list(rows)))
         events, parts = batch.opened(rows), dict[int, list[Event]]()
-        for row, texts in found.items():
+        for row, texts in texts_by_row.items():
             event = events[row]
             assert event is not None
             if not self._settings.keep_fields:
@@ -105,10 +107,10 @@ class _Select:
             elif texts:
                 event.update(decode_event(texts[0]))
                 batch.touched[row] = 1
-        batch.drop([row for row, texts in found.items() if not texts])
+        batch.drop([row for row, texts in texts_by_row.items() if not texts])
         batch.split(parts)
 
-    def _results(self, batch: Working, rows: list[int]) -> Iterator[tuple[int, list[str]]]:
+    def _results(self, batch: EventBatch, rows: list[int]) -> Iterator[tuple[int, list[str]]]:
         """Yield the result of each row; of those that fail, find each and reject it."""
         from duckdb import Error  # see `open_duckdb`
 
@@ -133,8 +135,8 @@ class _Select:
 
     def _run(self, texts: list[str]) -> list[tuple[str | None, list[str] | None]]:
         events = pa.table({"at": range(len(texts)), "json": pa.array(texts, pa.string())})
-        found: Any = duck.run(self._query, events=events)
-        return list(zip(found["fault"].to_pylist(), found["found"].to_pylist(), strict=True))
+        selected: Any = duckdb_session.run(self._query, events=events)
+        return list(zip(selected["fault"].to_pylist(), selected["found"].to_pylist(), strict=True))
 
 
 def _typed(name: str, kind: str) -> tuple[str, str]:
@@ -154,7 +156,7 @@ def _typed(name: str, kind: str) -> tuple[str, str]:
     typed = f"TRY_CAST({value} AS {kind})"
     if kind.strip().upper().startswith(_EXACT):  # a JSON value of DuckDB has the digits of a double
         structure: Any = kind
-        typed, names = "", Key(name).parts
+        typed, names = "", FieldKey(name).parts
         for part in reversed(names):
             structure = {part: structure}
         typed = f"json_transform(e.json, {duckdb_text(encode(structure).decode())})"

@@ -6,26 +6,26 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from calve.processors.fields import Event, Key, opened
+from calve.processors.fields import Event, FieldKey, opened
 
 if TYPE_CHECKING:
     from calve.processors.evaluation import Evaluation
+    from calve.processors.event_batch import EventBatch
     from calve.processors.expressions import Compiler
-    from calve.processors.working import Working
 
 __all__ = [
-    "Change",
+    "ChangeStep",
     "Drop",
-    "EventError",
+    "ProcessorError",
     "ProcessorSettings",
-    "Split",
-    "Step",
+    "ProcessorStep",
+    "SplitStep",
     "TextsChange",
     "ValueChange",
 ]
 
 
-class EventError(ValueError):
+class ProcessorError(ValueError):
     """A processor cannot process an event.
 
     Args:
@@ -38,17 +38,17 @@ class EventError(ValueError):
         self.field = field
 
 
-class Step(Protocol):
+class ProcessorStep(Protocol):
     """One action of a processor on the events of a batch; runs in tasks."""
 
-    def run(self, batch: Working, rows: Sequence[int]) -> None:
+    def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
         """Process some of the events of a batch, given by their positions."""
 
 
 class ProcessorSettings(Protocol):
     """The settings of a processor."""
 
-    def steps(self, compiler: Compiler) -> Iterable[Step]:
+    def steps(self, compiler: Compiler) -> Iterable[ProcessorStep]:
         """Build the steps; on the driver this also compiles the expressions, which the tasks then use.
 
         Raises:
@@ -57,22 +57,22 @@ class ProcessorSettings(Protocol):
 
 
 @dataclass(frozen=True)
-class Change:
+class ChangeStep:
     """Changes each event alone.
 
     Attributes:
-        change: Changes an event in place, and returns whether it did; raises `EventError` if it cannot.
+        change: Changes an event in place, and returns whether it did; raises `ProcessorError` if it cannot.
         when: Only events for which this is true; None: all.
         tags: Tags of events that cannot be changed, which then continue; empty: they become dead letters.
-        told: The same for the compiled core (`processors.program`); empty: it does not know this.
+        core_step: The same for the compiled core (`processors.program`); empty: it does not know this.
     """
 
     change: Callable[[Event], bool]
     when: Evaluation | None = None
     tags: Sequence[str] = ()
-    told: tuple[Any, ...] = ()
+    core_step: tuple[Any, ...] = ()
 
-    def run(self, batch: Working, rows: Sequence[int]) -> None:
+    def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
         """Change the events."""
         rows = batch.selected(self.when, rows)
         change, events, touched = self.change, batch.opened(rows), batch.touched
@@ -80,7 +80,7 @@ class Change:
             try:
                 if change(events[row]):  # type: ignore[arg-type]
                     touched[row] = 1
-            except EventError as error:
+            except ProcessorError as error:
                 batch.fail(row, str(error), error.field, self.tags)
             except Exception as error:  # a bug must not lose other events
                 batch.fail(row, f"{type(error).__name__}: {error}", "", self.tags)
@@ -92,15 +92,15 @@ class ValueChange:
 
     Attributes:
         value: The expression.
-        change: As in `Change`, with the value.
-        when: As in `Change`.
+        change: As in `ChangeStep`, with the value.
+        when: As in `ChangeStep`.
     """
 
     value: Evaluation
     change: Callable[[Event, Any], bool]
     when: Evaluation | None = None
 
-    def run(self, batch: Working, rows: Sequence[int]) -> None:
+    def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
         """Change the events."""
         rows = batch.selected(self.when, rows)
         values = dict(zip(rows, batch.evaluate(self.value, rows), strict=True))
@@ -109,7 +109,7 @@ class ValueChange:
             try:
                 if self.change(events[row], values[row]):  # type: ignore[arg-type]
                     batch.touched[row] = 1
-            except EventError as error:
+            except ProcessorError as error:
                 batch.fail(row, str(error), error.field)
             except Exception as error:  # a bug must not lose other events
                 batch.fail(row, f"{type(error).__name__}: {error}", "")
@@ -122,18 +122,18 @@ class TextsChange:
     Attributes:
         source: The key of the string.
         compute: Returns one result for each string.
-        change: Changes an event, given the key, the string and the result; as in `Change`.
-        when: As in `Change`.
-        tags: As in `Change`.
+        change: Changes an event, given the key, the string and the result; as in `ChangeStep`.
+        when: As in `ChangeStep`.
+        tags: As in `ChangeStep`.
     """
 
-    source: Key
+    source: FieldKey
     compute: Callable[[list[str]], Sequence[Any]]
-    change: Callable[[Key, Event, str, Any], bool]
+    change: Callable[[FieldKey, Event, str, Any], bool]
     when: Evaluation | None = None
     tags: Sequence[str] = ()
 
-    def run(self, batch: Working, rows: Sequence[int]) -> None:
+    def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
         """Change the events."""
         rows = batch.selected(self.when, rows)
         events, get = batch.opened(rows), self.source.get
@@ -142,7 +142,7 @@ class TextsChange:
             try:
                 if self.change(self.source, events[row], text, result):  # type: ignore[arg-type]
                     batch.touched[row] = 1
-            except EventError as error:
+            except ProcessorError as error:
                 batch.fail(row, str(error), error.field, self.tags)
             except Exception as error:  # a bug must not lose other events
                 batch.fail(row, f"{type(error).__name__}: {error}", "", self.tags)
@@ -154,25 +154,25 @@ class Drop:
 
     Attributes:
         when: Those for which this is true; None: all.
-        told: As in `Change`.
+        core_step: As in `ChangeStep`.
     """
 
-    told: ClassVar[tuple[str, ...]] = ("drop",)
+    core_step: ClassVar[tuple[str, ...]] = ("drop",)
 
     when: Evaluation | None
 
-    def run(self, batch: Working, rows: Sequence[int]) -> None:
+    def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
         """Remove those for which the condition is true."""
         batch.drop(batch.selected(self.when, rows))
 
 
 @dataclass(frozen=True)
-class Split:
+class SplitStep:
     """Replaces an event by several.
 
     Attributes:
         parts: Returns the new events; None: the event stays as it is.
-        when: As in `Change`.
+        when: As in `ChangeStep`.
         splits: Marks a step that may make several events of one.
     """
 
@@ -181,11 +181,11 @@ class Split:
     parts: Callable[[Event], list[Event] | None]
     when: Evaluation | None = None
 
-    def run(self, batch: Working, rows: Sequence[int]) -> None:
+    def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
         """Replace the events."""
         rows = batch.selected(self.when, rows)
-        events, found = batch.opened(rows), dict[int, list[Event]]()
+        events, parts_by_row = batch.opened(rows), dict[int, list[Event]]()
         for row in rows:
             if (parts := self.parts(events[row])) is not None:  # type: ignore[arg-type]
-                found[row] = parts
-        batch.split(found)
+                parts_by_row[row] = parts
+        batch.split(parts_by_row)

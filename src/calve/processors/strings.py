@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, Key, keys, opened
+from calve.processors.fields import MISSING, Event, FieldKey, keys, opened
 from calve.processors.patterns import pattern, replace_all, replacement, split_all
-from calve.processors.step import Change, Step, TextsChange
+from calve.processors.step import ChangeStep, ProcessorStep, TextsChange
 from calve.settings.option import option
 
 __all__ = [
@@ -46,15 +46,15 @@ class _WithKeys:
         keys(self.with_keys)
         return iter(())
 
-    def _steps(self, change: Callable[[str], str], told: str) -> list[Step]:
-        return [Change(_string_change(key, change), told=(told, [key])) for key in keys(self.with_keys)]
+    def _steps(self, change: Callable[[str], str], core_step: str) -> list[ProcessorStep]:
+        return [ChangeStep(_string_change(key, change), core_step=(core_step, [key])) for key in keys(self.with_keys)]
 
 
 @dataclass(frozen=True)
 class LowercaseString(_WithKeys):
     """Converts strings to lower case."""
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each key."""
         return self._steps(str.lower, "lower")
 
@@ -63,7 +63,7 @@ class LowercaseString(_WithKeys):
 class UppercaseString(_WithKeys):
     """Converts strings to upper case."""
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each key."""
         return self._steps(str.upper, "upper")
 
@@ -72,7 +72,7 @@ class UppercaseString(_WithKeys):
 class TrimString(_WithKeys):
     """Removes white space at both ends of strings."""
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each key."""
         return self._steps(lambda text: text.strip(_SPACES), "trim")
 
@@ -83,16 +83,16 @@ class StringConverter:
 
     upper_case: bool = option(True, "Upper case; `false` is lower case.")
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
-        return [Change(partial(_change_all, str.upper if self.upper_case else str.lower))]
+        return [ChangeStep(partial(_change_all, str.upper if self.upper_case else str.lower))]
 
 
 @dataclass(frozen=True)
 class SubstituteEntry:
     """One replacement of `substitute_string`."""
 
-    source: str = option(doc="The key of the string.", check=Key.checked)
+    source: str = option(doc="The key of the string.", check=FieldKey.checked)
     from_: str = option(doc="A regular expression.", check=pattern)
     to: str = option(doc="What replaces each match: text, with `$1` for the first group.")
     substitute_when: str | None = option(None, _WHEN, check=condition)
@@ -102,10 +102,10 @@ class SubstituteEntry:
         replacement(self.to, self.from_)
         return iter(())
 
-    def step(self, compiler: Compiler) -> Step:
+    def step(self, compiler: Compiler) -> ProcessorStep:
         """Build the step."""
         compute = partial(replace_all, regex=self.from_, with_=replacement(self.to, self.from_))
-        return TextsChange(Key(self.source), compute, _put_changed, compiler.condition(self.substitute_when))
+        return TextsChange(FieldKey(self.source), compute, _put_changed, compiler.condition(self.substitute_when))
 
 
 @dataclass(frozen=True)
@@ -114,7 +114,7 @@ class SubstituteString:
 
     entries: list[SubstituteEntry] = option(doc="The replacements, in order.", minimum=1)
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each entry."""
         return [entry.step(compiler) for entry in self.entries]
 
@@ -123,7 +123,7 @@ class SubstituteString:
 class SplitEntry:
     """One string that `split_string` splits."""
 
-    source: str = option(doc="The key of the string.", check=Key.checked)
+    source: str = option(doc="The key of the string.", check=FieldKey.checked)
     delimiter: str | None = option(None, "What separates the parts.", minimum=1)
     delimiter_regex: str | None = option(None, "A regular expression for it, instead of `delimiter`.", check=pattern)
     split_when: str | None = option(None, _WHEN, check=condition)
@@ -133,10 +133,10 @@ class SplitEntry:
         if bool(self.delimiter) == bool(self.delimiter_regex):
             yield "delimiter", "exactly one of delimiter and delimiter_regex must be set"
 
-    def step(self, compiler: Compiler) -> Step:
+    def step(self, compiler: Compiler) -> ProcessorStep:
         """Build the step."""
         compute = partial(java_split, delimiter=self.delimiter, regex=self.delimiter_regex)
-        return TextsChange(Key(self.source), compute, _put_changed, compiler.condition(self.split_when))
+        return TextsChange(FieldKey(self.source), compute, _put_changed, compiler.condition(self.split_when))
 
 
 @dataclass(frozen=True)
@@ -145,7 +145,7 @@ class SplitString:
 
     entries: list[SplitEntry] = option(doc="The strings, in order.", minimum=1)
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each entry."""
         return [entry.step(compiler) for entry in self.entries]
 
@@ -166,15 +166,15 @@ class TruncateEntry:
             yield "", "at least one of start_at and length must be set"
         keys(self.source_keys)
 
-    def step(self, compiler: Compiler) -> Step:
+    def step(self, compiler: Compiler) -> ProcessorStep:
         """Build the step."""
         chosen, when = keys(self.source_keys), compiler.condition(self.truncate_when)
-        told = ("truncate", chosen, self.start_at or 0, self.length, self.recursive) if chosen else ()
-        return Change(partial(self._truncate, chosen), when, told=told)
+        core_step = ("truncate", chosen, self.start_at or 0, self.length, self.recursive) if chosen else ()
+        return ChangeStep(partial(self._truncate, chosen), when, core_step=core_step)
 
-    def _truncate(self, chosen: list[Key], event: Event) -> bool:
+    def _truncate(self, chosen: list[FieldKey], event: Event) -> bool:
         is_changed = False
-        for key in chosen or [Key(name.replace("~", "~0").replace("/", "~1")) for name in event]:
+        for key in chosen or [FieldKey(name.replace("~", "~0").replace("/", "~1")) for name in event]:
             before = key.get(event)
             if before is not MISSING and (after := self._shortened(before)) is not before:
                 is_changed |= key.put(event, after)
@@ -201,27 +201,27 @@ class Truncate:
 
     entries: list[TruncateEntry] = option(doc="The strings, in order.", minimum=1)
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each entry."""
         return [entry.step(compiler) for entry in self.entries]
 
 
 def java_split(texts: list[str], delimiter: str | None, regex: str | None) -> list[list[str]]:
     """Split texts as Java does: without the empty parts at the end."""
-    found = split_all(texts, regex) if regex else [text.split(delimiter) for text in texts]
-    for parts in found:
+    split_texts = split_all(texts, regex) if regex else [text.split(delimiter) for text in texts]
+    for parts in split_texts:
         while len(parts) > 1 and not parts[-1]:
             parts.pop()
-    return found
+    return split_texts
 
 
-def _put_changed(key: Key, event: Event, before: str, after: Any) -> bool:
+def _put_changed(key: FieldKey, event: Event, before: str, after: Any) -> bool:
     return before != after and key.put(event, after)
 
 
-def _string_change(key: Key, change: Callable[[str], str]) -> Callable[[Event], bool]:
+def _string_change(key: FieldKey, change: Callable[[str], str]) -> Callable[[Event], bool]:
     """Return a function that changes the string of an event; for a top-level one it remembers results by JSON text."""
-    name, known = key.flat, dict[bytes, Any]()
+    name, changed_texts = key.flat, dict[bytes, Any]()
     if name is None:
         return partial(_change_string, key, change)
 
@@ -230,12 +230,12 @@ def _string_change(key: Key, change: Callable[[str], str]) -> Callable[[Event], 
         if type(before) is not msgspec.Raw:
             return type(before) is str and _change_string(key, change, event)
         text = bytes(before)
-        if text not in known:
-            if len(known) >= _MEMO:
-                known.clear()
+        if text not in changed_texts:
+            if len(changed_texts) >= _MEMO:
+                changed_texts.clear()
             value = opened(before)
-            known[text] = change(value) if type(value) is str and change(value) != value else None
-        if (after := known[text]) is None:
+            changed_texts[text] = change(value) if type(value) is str and change(value) != value else None
+        if (after := changed_texts[text]) is None:
             return False
         event[name] = after
         return True
@@ -243,7 +243,7 @@ def _string_change(key: Key, change: Callable[[str], str]) -> Callable[[Event], 
     return run
 
 
-def _change_string(key: Key, change: Callable[[str], str], event: Event) -> bool:
+def _change_string(key: FieldKey, change: Callable[[str], str], event: Event) -> bool:
     before = key.get(event)
     text = opened(before) if type(before) is msgspec.Raw and bytes(before)[:1] == b'"' else before
     if type(text) is not str:
@@ -255,5 +255,5 @@ def _change_string(key: Key, change: Callable[[str], str], event: Event) -> bool
 def _change_all(change: Callable[[str], str], event: Event) -> bool:
     is_changed = False
     for name in event:
-        is_changed |= _change_string(Key(re.sub("/", "~1", name.replace("~", "~0"))), change, event)
+        is_changed |= _change_string(FieldKey(re.sub("/", "~1", name.replace("~", "~0"))), change, event)
     return is_changed

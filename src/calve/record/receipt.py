@@ -15,9 +15,9 @@ from calve import structs
 from calve.columns.infer import Inferred
 from calve.errors import CalveError
 from calve.record.target import TableRef
-from calve.record.written import Ignored, IndexDocuments, Nulled, Rejects, TableFiles
+from calve.record.written import Ignored, IndexDocuments, Nulled, Rejects, StagedFiles
 
-__all__ = ["Failure", "Misfit", "Receipt", "Seen", "merge_misfits"]
+__all__ = ["Failure", "Misfit", "ReadCounts", "Receipt", "merge_misfits"]
 
 
 class Misfit(msgspec.Struct, frozen=True):
@@ -32,14 +32,14 @@ class Misfit(msgspec.Struct, frozen=True):
     inferred: Inferred | None = None
 
 
-class Seen(msgspec.Struct):
+class ReadCounts(msgspec.Struct):
     """What a task read. The task counts in it; the staged batch has the sums.
 
     Attributes:
         events: The events.
         bytes: Their length.
         unrouted: Events that no route selected.
-        passed_over: Envelopes that do not describe a row change.
+        skipped: Envelopes that do not describe a row change.
         dropped: Events that a processor dropped.
         added: How many more events there are than were read, because a processor split some.
         core_failures: How often the compiled core failed and the exact converter replaced it.
@@ -48,7 +48,7 @@ class Seen(msgspec.Struct):
     events: int = 0
     bytes: int = 0
     unrouted: int = 0
-    passed_over: int = 0
+    skipped: int = 0
     dropped: int = 0
     added: int = 0
     core_failures: int = 0
@@ -67,21 +67,21 @@ class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
         seen: What it read.
         seconds: The time of each step.
         is_first: Whether the pass is the batch's first one; later passes read events again.
-        task: Its number; -1 for a task of the second stage, which writes what others handed on.
-        handed_on: How many parts of partitions it handed on.
+        task: Its number; -1 for a task of the second stage, which writes what others shuffled.
+        shuffled_parts: How many parts of partitions it shuffled.
     """
 
-    tables: list[TableFiles] = []
+    tables: list[StagedFiles] = []
     documents: list[IndexDocuments] = []
     rejects: list[Rejects] = []
     nulled: list[Nulled] = []
     ignored: list[Ignored] = []
     misfits: list[Misfit] = []
-    seen: Seen = msgspec.field(default_factory=Seen)
+    seen: ReadCounts = msgspec.field(default_factory=ReadCounts)
     seconds: dict[str, float] = {}
     is_first: bool = False
     task: int = -1
-    handed_on: int = 0
+    shuffled_parts: int = 0
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, tag="failure"):
@@ -106,17 +106,17 @@ class Failure(msgspec.Struct, frozen=True, omit_defaults=True, tag="failure"):
 
     def to_error(self) -> CalveError:
         """Rebuild the error."""
-        found: Mapping[str, Any] = msgspec.to_builtins(self)
-        return CalveError.from_dict({key: value for key, value in found.items() if key != "type"})
+        attributes: Mapping[str, Any] = msgspec.to_builtins(self)
+        return CalveError.from_dict({key: value for key, value in attributes.items() if key != "type"})
 
 
 def merge_misfits(receipts: Iterable[Receipt]) -> list[Misfit]:
     """Join the misfits of all tasks by table; new columns follow the order of the tasks."""
     merged: dict[TableRef, Misfit] = {}
     for misfit in (misfit for receipt in receipts for misfit in receipt.misfits):
-        known = merged.get(misfit.target)
-        if known is None or known.inferred is None:
+        earlier = merged.get(misfit.target)
+        if earlier is None or earlier.inferred is None:
             merged[misfit.target] = misfit
         elif misfit.inferred is not None:
-            merged[misfit.target] = Misfit(misfit.target, known.inferred.merge(misfit.inferred))
+            merged[misfit.target] = Misfit(misfit.target, earlier.inferred.merge(misfit.inferred))
     return list(merged.values())

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from calve.record.written import Ignored, IndexDocuments, Nulled, Rejects, TableFiles
+from calve.record.written import Ignored, IndexDocuments, Nulled, Rejects, StagedFiles
 from calve.sources.source import Planned, Position
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class StagedBatch(msgspec.Struct, frozen=True):
 
     batch: int
     position: Position
-    tables: list[TableFiles]
+    tables: list[StagedFiles]
     events: int
     bytes: int
     unrouted: int
@@ -81,13 +81,13 @@ class StagedBatch(msgspec.Struct, frozen=True):
             events=sum(seen.events for seen in first),
             bytes=sum(seen.bytes for seen in first),
             unrouted=sum(seen.unrouted for seen in first),
-            passed_over=sum(seen.passed_over for seen in first),
+            passed_over=sum(seen.skipped for seen in first),
             core_failures=sum(receipt.seen.core_failures for receipt in receipts),
-            tables=[one for receipt in receipts for one in receipt.tables],
-            documents=[one for receipt in receipts for one in receipt.documents],
-            rejects=[one for receipt in receipts for one in receipt.rejects],
-            nulled=[one for receipt in receipts for one in receipt.nulled],
-            ignored=[one for receipt in receipts for one in receipt.ignored],
+            tables=[entry for receipt in receipts for entry in receipt.tables],
+            documents=[entry for receipt in receipts for entry in receipt.documents],
+            rejects=[entry for receipt in receipts for entry in receipt.rejects],
+            nulled=[entry for receipt in receipts for entry in receipt.nulled],
+            ignored=[entry for receipt in receipts for entry in receipt.ignored],
             steps={step: round(sum(receipt.seconds[step] for receipt in receipts), 3) for step in steps},
             seconds=seconds,
             dropped=sum(seen.dropped for seen in first),

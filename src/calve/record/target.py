@@ -47,7 +47,7 @@ class TableRef(NamedTuple):
 
 
 class Role(enum.StrEnum):
-    """What the rows of a stream are. The last three are handed on between tasks and never written."""
+    """What the rows of a stream are. The last three are shuffled between tasks and never written."""
 
     ROWS = "rows"
     DELETES = "deletes"
@@ -64,7 +64,7 @@ class Role(enum.StrEnum):
 
 
 class Stream(NamedTuple):
-    """Rows that a task writes into files of their own, or hands on.
+    """Rows that a task writes into files of their own, or shuffles.
 
     Attributes:
         sink: The number of the sink in the pipeline.

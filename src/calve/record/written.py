@@ -11,7 +11,7 @@ import msgspec
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, BranchRef, WriteMode
 
-__all__ = ["CommitRejects", "Entries", "Ignored", "IndexDocuments", "Nulled", "Rejects", "TableFiles"]
+__all__ = ["CommitRejects", "Entries", "Ignored", "IndexDocuments", "Nulled", "Rejects", "StagedFiles"]
 
 
 class CommitRejects(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class CommitRejects(msgspec.Struct, frozen=True):
     sink: str
 
 
-class TableFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"commit_rejects": "lost"}):
+class StagedFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"commit_rejects": "lost"}):
     """The files that one task wrote for a branch of a table. Written by tasks; read by the committer and the fence.
 
     Attributes:
@@ -59,7 +59,7 @@ class TableFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"commi
         return BranchRef(self.catalog, self.table, self.branch)
 
 
-Entries = list[TableFiles]
+Entries = list[StagedFiles]
 """What a staged record has of one table."""
 
 

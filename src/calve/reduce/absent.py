@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from calve.arrays import Mask
 from calve.convert.converter import ConvertOptions
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.column_names import folded
 from calve.event.columns import EVENT, JSON
 from calve.event.dead_letter import letters, line
@@ -57,14 +57,14 @@ class Absences:
         for name in self._ids:
             column = rows.column(name)
             if column.null_count:
-                may_lack |= duck.one_array(column).is_null().to_numpy(zero_copy_only=False)
+                may_lack |= duckdb_session.one_array(column).is_null().to_numpy(zero_copy_only=False)
         at = np.flatnonzero(may_lack & updates.to_numpy(zero_copy_only=False))
         lists: list[list[int]] = [[]]
         codes = np.zeros(len(rows), np.int64)
         if len(at):
             texts = as_text(events.column(JSON if JSON in events.column_names else EVENT)).take(row.take(pa.array(at)))
-            found = duck.run(_SHAPES, events=pa.table({JSON: texts, "row": at}))
-            for names, mine in zip(found.column("names").to_pylist(), found.column("rows"), strict=True):
+            by_shape = duckdb_session.run(_SHAPES, events=pa.table({JSON: texts, "row": at}))
+            for names, mine in zip(by_shape.column("names").to_pylist(), by_shape.column("rows"), strict=True):
                 codes[mine.values.to_numpy()] = len(lists)
                 lists.append(self._missing(names))
         absent = pa.array(lists, ABSENT_TYPE).take(pa.array(codes))

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from calve.arrays import Mask, RowNumbers
 from calve.convert.build import seal
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.operation import Operation
 from calve.reduce.absent import ABSENT_TYPE, lacks
 from calve.reduce.key import ABSENT, EVENTS
@@ -47,23 +47,23 @@ class _Events(NamedTuple):
     row: RowNumbers
 
 
-def compose(found: pa.Table, last: pa.Table, rows: pa.Table, lacking: pa.Table, ids: dict[str, int]) -> Composed:
+def compose(changes: pa.Table, last: pa.Table, rows: pa.Table, lacking: pa.Table, ids: dict[str, int]) -> Composed:
     """Join the events of keys.
 
     Args:
-        found: All events in order: the key as columns `key_…`, `operation`, `row` (null for a DELETE).
+        changes: All events in order: the key as columns `key_…`, `operation`, `row` (null for a DELETE).
         last: The keys as columns `key_…`, and `row_last`, the row of the last event of each.
         rows: All rows.
         lacking: The absent columns of each row (`LACKING`).
         ids: Field ids of columns that may be absent, by name.
     """
-    events = _events(found, last)
+    events = _events(changes, last)
     starts = np.flatnonzero(np.diff(events.key, prepend=-1))
     index = np.arange(len(events.key))
     starts_row = events.operation != Operation.UPDATE
     start_index = np.maximum.reduceat(np.where(starts_row, index, -1), starts)
     usable = (index >= start_index[events.key]) & (events.row >= 0)
-    columns, still, absent = [], {}, duck.one_array(lacking.column(ABSENT))
+    columns, still, absent = [], {}, duckdb_session.one_array(lacking.column(ABSENT))
     fresh, bare = np.zeros(len(last), bool), np.zeros(len(last), bool)
     for field in rows.schema:
         number = ids.get(field.name, -1)
@@ -79,17 +79,17 @@ def compose(found: pa.Table, last: pa.Table, rows: pa.Table, lacking: pa.Table, 
             bare |= still[number] & (not field.nullable)
     noted = np.flatnonzero(usable & bare[events.key])
     letters = _joined(
-        duck.one_array(lacking.column(EVENTS)).take(pa.array(events.row[noted])), events.key[noted], len(last)
+        duckdb_session.one_array(lacking.column(EVENTS)).take(pa.array(events.row[noted])), events.key[noted], len(last)
     )
     return Composed(seal(pa.table(columns, schema=rows.schema)), _lists(still, len(last)), letters, fresh)
 
 
-def _events(found: pa.Table, last: pa.Table) -> _Events:
+def _events(changes: pa.Table, last: pa.Table) -> _Events:
     names = [name for name in last.column_names if name.startswith("key_")]
     chosen = last.select(names).append_column("number", pa.array(range(len(last)), pa.int64()))
-    indexed = found.append_column("position", pa.array(range(len(found)), pa.int64()))
+    indexed = changes.append_column("position", pa.array(range(len(changes)), pa.int64()))
     sql = f"SELECT number, operation, coalesce(row, -1) AS row FROM found JOIN chosen USING ({', '.join(names)})"
-    events = duck.run(f"{sql} ORDER BY number, position", found=indexed, chosen=chosen)
+    events = duckdb_session.run(f"{sql} ORDER BY number, position", found=indexed, chosen=chosen)
     return _Events(*(events.column(name).to_numpy() for name in ("number", "operation", "row")))
 
 

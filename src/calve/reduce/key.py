@@ -146,9 +146,9 @@ def identified(schema: Schema, columns: Sequence[str]) -> Schema:
     Raises:
         SchemaConflictError: There is no such column, or it is of a type that cannot be a key.
     """
-    found = [field for name in columns if (field := _found(schema, name)) is not None]
-    ids = {field.field_id for field in found}
-    for field in found:
+    identifier_fields = [field for name in columns if (field := _found(schema, name)) is not None]
+    ids = {field.field_id for field in identifier_fields}
+    for field in identifier_fields:
         if isinstance(field.field_type, VariantType):
             raise _no_key(f"the column {field.name} is a variant, which cannot be a key")
     if len(ids) < len(columns):
@@ -186,15 +186,15 @@ def _narrowed(fields: Iterable[NestedField], ids: set[int]) -> list[NestedField]
 
 def _required(fields: Iterable[NestedField], ids: set[int]) -> list[NestedField]:
     """Make the fields with these ids and the structs around them required; keep the others."""
-    found = []
+    required_fields = []
     for field in fields:
         update: dict[str, Any] = {}
         if field.field_id in ids:
             update = {"required": True}
         elif isinstance(field.field_type, StructType) and _narrowed(field.field_type.fields, ids):
             update = {"required": True, "field_type": StructType(*_required(field.field_type.fields, ids))}
-        found.append(field.model_copy(update=update))
-    return found
+        required_fields.append(field.model_copy(update=update))
+    return required_fields
 
 
 def _json(schema: Schema, fields: Sequence[NestedField]) -> str:
@@ -205,9 +205,9 @@ def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
     """Cast a column to the type of the key: structs lose their other fields."""
     if not pa.types.is_struct(field.type):
         return column
-    inner = [_cast(pc.struct_field(column, each.name), each) for each in field.type]
-    arrays = [each.combine_chunks() if isinstance(each, pa.ChunkedArray) else each for each in inner]
-    whole = [pa.concat_arrays(each.chunks) if isinstance(each, pa.ChunkedArray) else each for each in arrays]
+    inner = [_cast(pc.struct_field(column, child.name), child) for child in field.type]
+    arrays = [array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array for array in inner]
+    whole = [pa.concat_arrays(array.chunks) if isinstance(array, pa.ChunkedArray) else array for array in arrays]
     return pa.chunked_array([pa.StructArray.from_arrays(whole, fields=list(field.type))])
 
 

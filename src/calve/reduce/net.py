@@ -12,12 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.operation import Operation
 from calve.reduce.compose import compose
 from calve.reduce.key import ABSENT, EVENTS, Key
 
-__all__ = ["Changes", "Net"]
+__all__ = ["KeyedChanges", "Net"]
 
 _FIRST = pc.ScalarAggregateOptions(skip_nulls=False)
 
@@ -47,7 +47,7 @@ class Net:
         return pa.concat_tables([self.replaced_keys, self.gone])
 
 
-class Changes:
+class KeyedChanges:
     """All changes of one table in a batch; runs on an executor.
 
     Args:
@@ -91,10 +91,10 @@ class Changes:
         if not self._found:
             no_keys = _empty(self._key.arrow_schema)
             return Net(_empty(self._schema), pa.array([], pa.bool_()), no_keys, no_keys)
-        found = pa.concat_tables(self._found)
-        found = found.append_column("at", pa.array(np.arange(len(found), dtype=np.int64)))
-        found = found if _ascends(found["order"]) else found.sort_by("order")
-        net = _by_key(found)
+        changes = pa.concat_tables(self._found)
+        changes = changes.append_column("at", pa.array(np.arange(len(changes), dtype=np.int64)))
+        changes = changes if _ascends(changes["order"]) else changes.sort_by("order")
+        net = _by_key(changes)
         first_operation = net.column("operation_first")
         deleted = (
             pc.true_unless_null(first_operation)
@@ -107,7 +107,7 @@ class Changes:
         rows = pa.concat_tables(self._rows) if self._rows else _empty(self._schema)
         gone = net.filter(pc.and_not(deleted, remains)).column("at_first")
         if self._lacking and len(remaining):
-            return self._net_of_partial(found, remaining, rows, gone)
+            return self._net_of_partial(changes, remaining, rows, gone)
         if len(remaining) < len(rows):  # else every row remains, in order
             rows = rows.take(remaining.column("row_last").combine_chunks())
         return self._net(rows, remaining, gone)
@@ -118,16 +118,16 @@ class Changes:
         replaced = remaining.column("deleted").combine_chunks()
         return Net(rows, replaced, keys.take(remaining.filter(replaced).column("at_first")), keys.take(gone))
 
-    def _net_of_partial(self, found: pa.Table, remaining: pa.Table, rows: pa.Table, gone: pa.ChunkedArray) -> Net:
+    def _net_of_partial(self, changes: pa.Table, remaining: pa.Table, rows: pa.Table, gone: pa.ChunkedArray) -> Net:
         """Return the net effect if updates may lack columns."""
         lacking = pa.concat_tables(self._lacking)
-        absent = duck.one_array(lacking.column(ABSENT))
+        absent = duckdb_session.one_array(lacking.column(ABSENT))
         last = remaining.column("row_last").combine_chunks()
         lacks = pc.greater(pc.list_value_length(absent.take(last)), 0)
         full, short = remaining.filter(pc.invert(lacks)), remaining.filter(lacks)
         if not len(short):
             return self._net(rows.take(last), remaining, gone)
-        joined = compose(found, short, rows, lacking, self._key.others)
+        joined = compose(changes, short, rows, lacking, self._key.others)
         still = pc.greater(pc.list_value_length(joined.absent), 0)
         is_complete = pc.invert(still)
         written = [rows.take(full.column("row_last").combine_chunks()), joined.rows.filter(is_complete)]
@@ -143,14 +143,14 @@ class Changes:
         self._found.append(pa.table({**flat, "operation": operations, "order": order, "row": rows}))
 
 
-def _by_key(found: pa.Table) -> pa.Table:
+def _by_key(changes: pa.Table) -> pa.Table:
     """Return the first and the last operation of each key. Keys that ascend, as those of a load, have one each."""
-    names = [name for name in found.column_names if name.startswith("key_")]
-    if len(names) == 1 and _ascends(found[names[0]]):
-        operation, row, at = found["operation"], found["row"], found["at"]
+    names = [name for name in changes.column_names if name.startswith("key_")]
+    if len(names) == 1 and _ascends(changes[names[0]]):
+        operation, row, at = changes["operation"], changes["row"], changes["at"]
         columns = {"operation_first": operation, "operation_last": operation, "row_last": row, "at_first": at}
-        return pa.table({names[0]: found[names[0]], **columns})
-    return found.group_by(names, use_threads=False).aggregate(
+        return pa.table({names[0]: changes[names[0]], **columns})
+    return changes.group_by(names, use_threads=False).aggregate(
         [("operation", "first", _FIRST), ("operation", "last", _FIRST), ("row", "last", _FIRST), ("at", "first")]
     )
 

@@ -8,16 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.convert.defaults import Defaults
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.columns import EVENT, JSON, OPERATION, ORDER, SCHEMA, TYPED
 from calve.event.operation import Operation
 from calve.event.reject import Code, reject_rows
 from calve.event.validate_json import is_same
 from calve.reduce.absent import Absences
 from calve.reduce.key import Key
-from calve.reduce.net import Changes, Net
+from calve.reduce.net import KeyedChanges, Net
 from calve.table.loaded import Table
 
 __all__ = ["Reducer"]
@@ -47,9 +47,9 @@ class Reducer:
         only_key = replace(options, look_for_unknown=False, count_ignored=False)
         self._deletes = Converter(key.only, only_key, fills=False)
         self._needs = dict.fromkeys((EVENT, TYPED, ORDER, SCHEMA, *(name for _, name in options.metadata)))
-        self._changes = Changes(key, self._rows.arrow_schema, upsert)
+        self._changes = KeyedChanges(key, self._rows.arrow_schema, upsert)
 
-    def convert(self, events: pa.Table) -> Converted:
+    def convert(self, events: pa.Table) -> ConvertedEvents:
         """Convert events with the column `_order`, and `_operation` unless all are INSERTs.
 
         Returns:
@@ -74,7 +74,7 @@ class Reducer:
         """Return the net effect of all changes."""
         return self._changes.net()
 
-    def _insert(self, events: pa.Table, operations: pa.Array, positions: pa.Array | None) -> Converted:
+    def _insert(self, events: pa.Table, operations: pa.Array, positions: pa.Array | None) -> ConvertedEvents:
         is_whole = None  # an update that keeps the columns which it lacks has no use for defaults
         if self._absences:
             is_whole = pc.not_equal(operations, pa.scalar(int(Operation.UPDATE), pa.int8())).to_numpy(False)
@@ -89,7 +89,7 @@ class Reducer:
             self._changes.add(converted.rows, operations.take(converted.row), order, lacking)
         return self._finish(converted, positions, (Code.REQUIRED_MISSING,))
 
-    def _reject_incomplete(self, converted: Converted, operations: pa.Array) -> Converted:
+    def _reject_incomplete(self, converted: ConvertedEvents, operations: pa.Array) -> ConvertedEvents:
         """Reject inserts that lack a required column; only updates may lack one."""
         inserts = pc.not_equal(operations.take(converted.row), pa.scalar(int(Operation.UPDATE), pa.int8()))
         good, rejects = np.ones(len(converted.rows), bool), [converted.rejects]
@@ -106,23 +106,25 @@ class Reducer:
         rows, row = converted.rows.filter(pa.array(good)), converted.row.filter(pa.array(good))
         return replace(converted, rows=rows, row=row, rejects=pa.concat_tables(rejects))
 
-    def _delete(self, events: pa.Table, positions: pa.Array) -> Converted:
+    def _delete(self, events: pa.Table, positions: pa.Array) -> ConvertedEvents:
         """Convert deletes; only their key matters."""
         converted = self._deletes.convert(events)
         if len(converted.rows):
             self._changes.delete(converted.rows, events.column(ORDER).take(converted.row).combine_chunks())
         return self._finish(converted, positions, (Code.REQUIRED_MISSING, Code.NO_MATCHING_FIELDS))
 
-    def _finish(self, converted: Converted, positions: pa.Array | None, codes: tuple[Code, ...]) -> Converted:
+    def _finish(
+        self, converted: ConvertedEvents, positions: pa.Array | None, codes: tuple[Code, ...]
+    ) -> ConvertedEvents:
         """Convert positions to those among all events, and replace the code of a missing key."""
-        found = []
+        rejected = []
         for reject in converted.rejects.to_pylist():
             lacks = reject["code"] in codes and (not reject["field"] or self._is_key(reject["field"]))
             name = reject["field"] or ", ".join(self.key.names)
             row = reject["row"] if positions is None else positions[reject["row"]].as_py()
             no_key = {"code": Code.NO_KEY.value, "field": name, "reason": f"the identifier column {name} has no value"}
-            found.append({**reject, **(no_key if lacks else {}), "row": row})
-        rejects = pa.Table.from_pylist(found, schema=converted.rejects.schema)
+            rejected.append({**reject, **(no_key if lacks else {}), "row": row})
+        rejects = pa.Table.from_pylist(rejected, schema=converted.rejects.schema)
         row = converted.row if positions is None else positions.take(converted.row)
         return replace(converted, row=row, rejects=rejects)
 
@@ -131,7 +133,7 @@ class Reducer:
         part = events.select([name for name in self._needs if name in events.column_names]).take(positions)
         if JSON not in events.column_names:
             return part
-        if is_same(duck.one_array(events[EVENT]), duck.one_array(events[JSON])):
+        if is_same(duckdb_session.one_array(events[EVENT]), duckdb_session.one_array(events[JSON])):
             return part.append_column(JSON, part[EVENT].cast(pa.string()))
         return part.append_column(JSON, events[JSON].take(positions))
 

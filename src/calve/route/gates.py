@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from calve.expression import compile_condition
-from calve.route.route import Gate
+from calve.route.route import RouteGate
 from calve.settings import SinkEntry
 
 __all__ = ["gates"]
 
 
-def gates(sink: SinkEntry, metadata: Collection[str]) -> tuple[Gate, ...]:
+def gates(sink: SinkEntry, metadata: Collection[str]) -> tuple[RouteGate, ...]:
     """Compile the conditions of the pipelines before a sink; `metadata` are the attributes that events have."""
     return tuple(
-        Gate(
+        RouteGate(
             gate.pipeline,
             {name: compile_condition(text, metadata) for name, text in gate.conditions.items()},
             gate.routes,

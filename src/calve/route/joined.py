@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.columns import JSON
 from calve.event.operation import operation_of
 from calve.expression import Format
@@ -34,14 +34,14 @@ def joined(text: Format, rows: pa.Table) -> pa.Array | None:
         parts.append(part)
     if not parts:
         return None
-    found = pc.binary_join_element_wise(*parts, "")
-    return pa.repeat(found, len(rows)) if isinstance(found, pa.Scalar) else found  # where no attribute exists
+    names = pc.binary_join_element_wise(*parts, "")
+    return pa.repeat(names, len(rows)) if isinstance(names, pa.Scalar) else names  # where no attribute exists
 
 
 def _attribute(rows: pa.Table, name: str) -> pa.Array | None:
     if name not in rows.column_names or not pa.types.is_string(rows.schema.field(name).type):
         return None
-    return pc.fill_null(duck.one_array(rows[name]), "")
+    return pc.fill_null(duckdb_session.one_array(rows[name]), "")
 
 
 def _texts(rows: pa.Table, field: str) -> pa.Array | None:
@@ -58,5 +58,7 @@ def _texts(rows: pa.Table, field: str) -> pa.Array | None:
 def operations_of(texts: pa.Array) -> pa.Array:
     """Return the `Operation` (int8) of each text; null for an unknown word."""
     words = texts.dictionary_encode()
-    found = [operation_of(word) for word in words.dictionary.to_pylist()]
-    return pa.array([None if one is None else int(one) for one in found], pa.int8()).take(words.indices)
+    operations = [operation_of(word) for word in words.dictionary.to_pylist()]
+    return pa.array([None if operation is None else int(operation) for operation in operations], pa.int8()).take(
+        words.indices
+    )

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.compiled import events as core
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.columns import EVENT, JSON, OPERATION, PICKED, SINK, TYPED
 from calve.event.operation import Operation, operation_sql
 from calve.event.reject import Code, reject_rows
@@ -21,12 +21,10 @@ from calve.event.validate_json import picked_array, whole_array
 from calve.expression import Condition, Format
 from calve.route.joined import joined, operations_of
 from calve.route.names import fault
-from calve.sources.source import SourceTable
 
-__all__ = ["Gate", "Routed", "Router", "SinkRoute", "certain_targets", "names_by_table", "passing"]
+__all__ = ["RouteGate", "Routed", "Router", "SinkRoute"]
 
 DEFAULT_ROUTE = "_default"
-_TABLE_NAME = "iceberg_table_name"
 _FIXED = "text"
 """The kind of a piece of a format that is no value of an event."""
 _ROWS_A_CHOICE = 4
@@ -35,7 +33,7 @@ _FEW = 1 << 16  # numbers of 16 bits are sorted by radix
 
 
 @dataclass(frozen=True)
-class Gate:
+class RouteGate:
     """The routes of one pipeline that an event must match before a sink.
 
     Attributes:
@@ -71,7 +69,7 @@ class SinkRoute:
     """
 
     table: Format
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[RouteGate, ...] = ()
     operation: Format | None = None
     field: str = "table_identifier"
     fault: Callable[[str], str | None] = fault
@@ -98,7 +96,7 @@ class SinkRoute:
     @property
     def metadata(self) -> frozenset[str]:
         """The metadata attributes that it reads."""
-        return frozenset().union(*(each.metadata for each in self.read))
+        return frozenset().union(*(expression.metadata for expression in self.read))
 
     @property
     def read(self) -> list[Condition | Format]:
@@ -133,48 +131,6 @@ class Routed:
         return rows if positions is None else rows.take(positions)
 
 
-def names_by_table(text: Format, tables: Sequence[SourceTable]) -> dict[str, str]:
-    """Return the target name of each source table, if only attributes decide it that all its rows share."""
-    names = [table.name for table in tables]
-    if text.static is not None:
-        return dict.fromkeys(names, text.static)
-    if text.fields or (events := _shared(tables, text.metadata)) is None:
-        return {}
-    named = joined(text, events)
-    if named is None:
-        named = duck.run(f"select {text.sql} as name from events", events=events)["name"]
-    return {table: name for table, name in zip(names, named.to_pylist(), strict=True) if name}
-
-
-def certain_targets(route: SinkRoute, tables: Sequence[SourceTable]) -> list[str]:
-    """Return the targets that get all rows of a source table, whatever these are."""
-    names, taken = names_by_table(route.table, tables), passing(route, tables)
-    found = dict.fromkeys(names[table.name] for table in taken or [] if table.name in names)
-    return [name for name in found if not route.fault(name)]  # rows of a bad name are rejected
-
-
-def passing(route: SinkRoute, tables: Sequence[SourceTable]) -> list[SourceTable] | None:
-    """Return the source tables all of whose rows pass a sink's gates; None: the fields of a row decide it."""
-    if not route.gates:
-        return list(tables)
-    conditions = [condition for gate in route.gates for condition in gate.conditions.values()]
-    used = frozenset[str]().union(*(condition.metadata for condition in conditions))
-    reads_fields = any(condition.fields is None or condition.fields for condition in conditions)
-    if reads_fields or (events := _shared(tables, used)) is None:
-        return None
-    taken = duck.run(f"select {' and '.join(gate.sql for gate in route.gates)} as taken from events", events=events)
-    return [table for table, is_taken in zip(tables, taken["taken"].to_pylist(), strict=True) if is_taken]
-
-
-def _shared(tables: Sequence[SourceTable], used: frozenset[str]) -> pa.Table | None:
-    """Return an event of each table, with attributes that all its rows share; None: some are not shared, or none."""
-    shared = [table.attributes or {_TABLE_NAME: table.name} for table in tables]
-    if not tables or not used or any(name not in each for name in used for each in shared):
-        return None
-    columns = {name: [each[name] for each in shared] for name in sorted(used)}
-    return pa.table({JSON: ["{}"] * len(tables), **columns})
-
-
 class Router:
     """Compiled routes of a pipeline; runs on executors.
 
@@ -191,19 +147,21 @@ class Router:
         self._columns = _columns(sinks)
         self._metadata = sorted(frozenset().union(*(sink.metadata for sink in sinks)))
         self.fields = _fields(sinks)
-        self.reads_fields = any(each.fields is None or each.fields for sink in sinks for each in sink.read)
+        self.reads_fields = any(
+            expression.fields is None or expression.fields for sink in sinks for expression in sink.read
+        )
 
-    def look(self, events: pa.Table) -> pa.Table | None:
-        """Return events with what is read of them, by a first look that does not reach their ends; null: nothing.
+    def scan_prefix(self, events: pa.Table) -> pa.Table | None:
+        """Return events with the fields that routes read, of which the core finds the first ones; null: none.
 
-        None where the core is missing, or where this does not tell the only table of each event.
+        The rest of an event may decide otherwise. None without a core, or where these fields do not decide the table.
         """
         sink = self._sinks[0]
         is_enough = len(self._sinks) == 1 and not sink.gates and sink.operation is None
-        found = (
+        scanned = (
             core.pick(whole_array(events[EVENT]), self.fields, is_whole=False) if self.fields and is_enough else None
         )
-        return None if found is None else events.append_column(PICKED, picked_array(*found))
+        return None if scanned is None else events.append_column(PICKED, picked_array(*scanned))
 
     @property
     def is_static(self) -> bool:
@@ -212,21 +170,21 @@ class Router:
 
     def route(self, rows: pa.Table) -> Routed:
         """Route rows that have a `json` column of valid JSON objects (not needed unless `reads_fields`)."""
-        found = self._evaluate(rows) if self._columns else pa.table({})
+        evaluated = self._evaluate(rows) if self._columns else pa.table({})
         routed = Routed([], {})
-        taken = None
+        selected = None
         for number, sink in enumerate(self._sinks):
-            mask = _any(found, [f"sink_{number}"]) if sink.gates else None
+            mask = _any(evaluated, [f"sink_{number}"]) if sink.gates else None
             mask = _meant_for(number, rows, mask)
-            taken = _either(taken, mask, len(rows))
+            selected = _either(selected, mask, len(rows))
             rejects: list[pa.Table] = []
             if sink.operation is not None:
-                mask, rejects = _operations(routed, number, found, mask)
-            rejects += self._set_tables(routed, number, found, mask)
+                mask, rejects = _operations(routed, number, evaluated, mask)
+            rejects += self._set_tables(routed, number, evaluated, mask)
             if rejects:
                 routed.rejects[number] = pa.concat_tables(rejects)
-        if taken is not None and not isinstance(taken, bool):
-            routed.unrouted = len(rows) - (pc.sum(taken).as_py() or 0)
+        if selected is not None and not isinstance(selected, bool):
+            routed.unrouted = len(rows) - (pc.sum(selected).as_py() or 0)
         return routed
 
     def _evaluate(self, rows: pa.Table) -> pa.Table:
@@ -234,27 +192,27 @@ class Router:
         columns = ", ".join(f"{sql} as {name}" for name, sql in self._columns.items())
         sql = f"select {columns} from events"
         if choices := self._choices(rows):
-            found = self._joined(choices[1])
-            return _chosen(duck.run(sql, events=choices[1]) if found is None else found, choices[0])
-        if not self.reads_fields and (found := self._joined(rows)) is not None:
-            return found
-        return duck.run(sql, events=rows.drop_columns([TYPED]) if is_typed(rows) else rows)
+            evaluated = self._joined(choices[1])
+            return _chosen(duckdb_session.run(sql, events=choices[1]) if evaluated is None else evaluated, choices[0])
+        if not self.reads_fields and (evaluated := self._joined(rows)) is not None:
+            return evaluated
+        return duckdb_session.run(sql, events=rows.drop_columns([TYPED]) if is_typed(rows) else rows)
 
     def _choices(self, rows: pa.Table) -> tuple[pa.Array, pa.Table] | None:
         """Return for each row the number of what is read of it, and a table of all that is read; None: too much."""
         if not self.reads_fields:
             return _combinations(rows, self._metadata)
         if PICKED in rows.column_names:
-            picked = duck.one_array(rows[PICKED])
+            picked = duckdb_session.one_array(rows[PICKED])
             return picked.indices, pa.table({JSON: picked.dictionary})
-        found = core.pick(whole_array(rows[JSON]), self.fields) if self.fields and not is_typed(rows) else None
-        if found is None or pc.any(pc.less(found[0], 0)).as_py():
+        scanned = core.pick(whole_array(rows[JSON]), self.fields) if self.fields and not is_typed(rows) else None
+        if scanned is None or pc.any(pc.less(scanned[0], 0)).as_py():
             return None
-        return found[0], pa.table({JSON: found[1]})
+        return scanned[0], pa.table({JSON: scanned[1]})
 
     def _joined(self, rows: pa.Table) -> pa.Table | None:
         """Evaluate all columns without SQL; None: this is not possible."""
-        found: dict[str, pa.Array] = {}
+        columns: dict[str, pa.Array] = {}
         for number, sink in enumerate(self._sinks):
             if sink.gates:
                 return None
@@ -263,10 +221,10 @@ class Router:
             for name, text in texts:
                 if (values := joined(text, rows)) is None:
                     return None
-                found[name] = operations_of(values) if text is sink.operation else values
-        return pa.table(found)
+                columns[name] = operations_of(values) if text is sink.operation else values
+        return pa.table(columns)
 
-    def _set_tables(self, routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
+    def _set_tables(self, routed: Routed, number: int, evaluated: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
         """Set the tables of the rows of a mask; return the rejects."""
         sink = self._sinks[number]
         chosen = None if mask is None or mask.true_count == len(mask) > 0 else _positions(mask)
@@ -274,7 +232,7 @@ class Router:
             if chosen is None or len(chosen):
                 routed.parts.append((number, sink.table.static, chosen))
             return []
-        names = found.column(f"table_{number}").combine_chunks()
+        names = evaluated.column(f"table_{number}").combine_chunks()
         names = names if chosen is None else names.take(chosen)
         rejects = []
         missing = _positions(names.is_null())
@@ -290,15 +248,19 @@ class Router:
         return rejects
 
 
-def _operations(routed: Routed, number: int, found: pa.Table, mask: pa.Array | None) -> tuple[pa.Array, list[pa.Table]]:
+def _operations(
+    routed: Routed, number: int, evaluated: pa.Table, mask: pa.Array | None
+) -> tuple[pa.Array, list[pa.Table]]:
     """Read a sink's operations; return the mask without rejected and skipped rows, and the rejects."""
-    operations = found.column(f"operation_{number}").combine_chunks()
+    operations = evaluated.column(f"operation_{number}").combine_chunks()
     routed.operations[number] = operations
-    taken = pa.repeat(True, len(operations)) if mask is None else mask
-    wrong = _positions(pc.and_(taken, operations.is_null()))
-    meant = pc.fill_null(pc.not_equal(operations, pa.scalar(int(Operation.PASSED_OVER), pa.int8())), False)
+    selected = pa.repeat(True, len(operations)) if mask is None else mask
+    wrong = _positions(pc.and_(selected, operations.is_null()))
+    meant = pc.fill_null(pc.not_equal(operations, pa.scalar(int(Operation.SKIPPED), pa.int8())), False)
     why = "operation is not a word for INSERT, UPDATE or DELETE"
-    return pc.and_(taken, meant), [reject_rows(wrong, Code.UNKNOWN_OPERATION, "operation", why)] if len(wrong) else []
+    return pc.and_(selected, meant), [reject_rows(wrong, Code.UNKNOWN_OPERATION, "operation", why)] if len(
+        wrong
+    ) else []
 
 
 def _columns(sinks: list[SinkRoute]) -> dict[str, str]:
@@ -318,10 +280,10 @@ def _fields(sinks: list[SinkRoute]) -> list[str] | None:
     """Return the fields of an event that the sinks read; None if they may read any, or metadata."""
     names: set[str] = set()
     for sink in sinks:
-        for each in sink.read:
-            if each.fields is None or each.metadata or any("\0" in name for name in each.fields):
+        for expression in sink.read:
+            if expression.fields is None or expression.metadata or any("\0" in name for name in expression.fields):
                 return None
-            names |= each.fields
+            names |= expression.fields
     return sorted(names)
 
 
@@ -333,25 +295,25 @@ def _combinations(rows: pa.Table, names: Sequence[str]) -> tuple[pa.Array, pa.Ta
     names = [name for name in names if name in rows.column_names]
     if not names or any(rows.schema.field(name).type.num_fields for name in names):
         return None
-    encoded = [duck.one_array(rows[name]).dictionary_encode("encode") for name in names]
-    sizes = [len(each.dictionary) for each in encoded]
+    encoded = [duckdb_session.one_array(rows[name]).dictionary_encode("encode") for name in names]
+    sizes = [len(column.dictionary) for column in encoded]
     if not 0 < _ROWS_A_CHOICE * math.prod(sizes) <= len(rows):
         return None
-    numbers = np.ravel_multi_index([each.indices.to_numpy() for each in encoded], sizes)
+    numbers = np.ravel_multi_index([column.indices.to_numpy() for column in encoded], sizes)
     every = np.indices(sizes).reshape(len(sizes), -1)
-    values = [each.dictionary.take(pa.array(at)) for each, at in zip(encoded, every, strict=True)]
+    values = [column.dictionary.take(pa.array(at)) for column, at in zip(encoded, every, strict=True)]
     return pa.array(numbers), pa.table(values, names)
 
 
 def _chosen(values: pa.Table, numbers: pa.Array) -> pa.Table:
     """Return the rows with these numbers; texts as a dictionary."""
-    columns = [duck.one_array(column) for column in values.columns]
-    columns = [each.dictionary_encode() if pa.types.is_string(each.type) else each for each in columns]
-    return pa.table([each.take(numbers) for each in columns], values.column_names)
+    arrays = [duckdb_session.one_array(column) for column in values.columns]
+    arrays = [array.dictionary_encode() if pa.types.is_string(array.type) else array for array in arrays]
+    return pa.table([array.take(numbers) for array in arrays], values.column_names)
 
 
-def _any(found: pa.Table, names: list[str]) -> pa.Array:
-    return pc.fill_null(found.column(names[0]).combine_chunks(), False)
+def _any(evaluated: pa.Table, names: list[str]) -> pa.Array:
+    return pc.fill_null(evaluated.column(names[0]).combine_chunks(), False)
 
 
 def _meant_for(number: int, rows: pa.Table, mask: pa.Array | None) -> pa.Array | None:
@@ -363,11 +325,11 @@ def _meant_for(number: int, rows: pa.Table, mask: pa.Array | None) -> pa.Array |
     return mine if mask is None else pc.and_(mask, mine)
 
 
-def _either(taken: pa.Array | bool | None, mask: pa.Array | None, count: int) -> pa.Array | bool:
+def _either(selected: pa.Array | bool | None, mask: pa.Array | None, count: int) -> pa.Array | bool:
     """Join the rows of earlier sinks with those of this one; True: all rows."""
-    if mask is None or taken is True:
+    if mask is None or selected is True:
         return True
-    return mask if taken is None else pc.or_(taken, mask)
+    return mask if selected is None else pc.or_(selected, mask)
 
 
 def _groups(names: pa.Array) -> Iterator[tuple[str, pa.Array | None]]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calve.route.route import SinkRoute, names_by_table, passing
+from calve.route.route import SinkRoute
+from calve.route.source_tables import names_by_table, passing
 from calve.sources.source import SourceTable
 
 __all__ = ["shared_targets"]
@@ -19,9 +20,9 @@ def shared_targets(routes: Sequence[SinkRoute], tables: Sequence[SourceTable]) -
         routes: The routes of the sinks with targets.
         tables: The source tables.
     """
-    found: dict[tuple[int, str], list[str]] = {}
+    sources_by_target: dict[tuple[int, str], list[str]] = {}
     for number, route in enumerate(routes):
-        taken = passing(route, tables)
-        for table, target in names_by_table(route.table, tables if taken is None else taken).items():
-            found.setdefault((number, target), []).append(table)
-    return [(target, names) for (_, target), names in found.items() if len(names) > 1]
+        passing_tables = passing(route, tables)
+        for table, target in names_by_table(route.table, tables if passing_tables is None else passing_tables).items():
+            sources_by_target.setdefault((number, target), []).append(table)
+    return [(target, names) for (_, target), names in sources_by_target.items() if len(names) > 1]

@@ -1,7 +1,7 @@
 """The format `debezium`: Avro of Debezium's connectors becomes the JSON that Connect's JSON converter writes.
 
 Connect's Avro converter has Connect's schema in properties of the Avro schema (`connect.name`, `connect.parameters`).
-Each text has this schema beside its payload, so the envelopes' decoder (`event.envelope`) treats both alike.
+Each text has this schema beside its payload, so the envelopes' decoder (`event.envelope`) treats both the same.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calve.event.duck import one_array
+from calve.event.duckdb_session import one_array
 from calve.event.envelope.logical import DECIMAL
 from calve.event.json_text import to_json
 from calve.serde.avro.format import AvroPlan
 from calve.serde.avro.plan import compiled
-from calve.serde.avro.schema import Field, Type, parse_schema
-from calve.serde.format import Decoded, Plan, UnsupportedSchemaError, WriterSchema
+from calve.serde.avro.schema import RecordField, Type, parse_schema
+from calve.serde.format import DecodedValues, DecodePlan, UnsupportedSchemaError, WriterSchema
 
 __all__ = ["FORMAT", "connect_schema"]
 
@@ -49,10 +49,10 @@ class _TextPlan:
         self._records = records
         self._start = f'{{"schema":{schema},"payload":'.encode()
 
-    def decode(self, values: pa.Array, start: int) -> Decoded:
-        """Decode values; see `calve.serde.format.Plan`."""
-        found = self._records.decode(values, start)
-        return found._replace(parts=[part._replace(rows=self._texts(part.rows)) for part in found.parts])
+    def decode(self, values: pa.Array, start: int) -> DecodedValues:
+        """Decode values; see `calve.serde.format.DecodePlan`."""
+        decoded = self._records.decode(values, start)
+        return decoded._replace(parts=[part._replace(rows=self._texts(part.rows)) for part in decoded.parts])
 
     def _texts(self, rows: pa.StructArray) -> pa.Array:
         payloads = one_array(to_json(pa.Table.from_struct_array(rows)))
@@ -62,7 +62,7 @@ class _TextPlan:
 class _Debezium:
     def plan(
         self, schema: WriterSchema, reader: WriterSchema | None, earlier: Callable[[], Sequence[WriterSchema]]
-    ) -> Plan:
+    ) -> DecodePlan:
         writer = parse_schema(schema, with_logical=False)
         chosen = writer if reader is None else parse_schema(reader, with_logical=False)
         records = AvroPlan(compiled(writer, chosen))
@@ -83,24 +83,24 @@ def connect_schema(kind: Type) -> dict[str, Any]:
         UnsupportedSchemaError: It has a union of several types, which no connector writes.
     """
     if kind.kind == "union":
-        types = [each for each in kind.parts if each.kind != "null"] or [kind.parts[0]]
+        types = [part for part in kind.parts if part.kind != "null"] or [kind.parts[0]]
         if len(types) > 1:
             raise UnsupportedSchemaError("it has a union of several types, which is none of Debezium's")
         return connect_schema(types[0])
-    found: dict[str, Any] = {"type": _KINDS.get(kind.kind, kind.kind), **_named(kind)}
+    schema: dict[str, Any] = {"type": _KINDS.get(kind.kind, kind.kind), **_named(kind)}
     match kind.kind:
         case "record":
-            found["fields"] = [
-                _with_doc(each, {**connect_schema(each.type), "field": each.name}) for each in kind.fields
+            schema["fields"] = [
+                _with_doc(part, {**connect_schema(part.type), "field": part.name}) for part in kind.fields
             ]
         case "array":
-            found["items"] = connect_schema(kind.parts[0])
+            schema["items"] = connect_schema(kind.parts[0])
         case "map":
-            found |= {"keys": {"type": "string"}, "values": connect_schema(kind.parts[0])}
-    return found
+            schema |= {"keys": {"type": "string"}, "values": connect_schema(kind.parts[0])}
+    return schema
 
 
-def _with_doc(field: Field, schema: dict[str, Any]) -> dict[str, Any]:
+def _with_doc(field: RecordField, schema: dict[str, Any]) -> dict[str, Any]:
     doc = field.doc or schema.get("doc") or ""
     return {**schema, "doc": doc} if doc else schema
 
@@ -119,5 +119,5 @@ def _named(kind: Type) -> dict[str, Any]:
 
 def _of_row(schema: dict[str, Any]) -> dict[str, Any]:
     """Return the part of an envelope's schema that describes its rows; the schema of a key is returned as it is."""
-    rows = [each for each in schema["fields"] if each["field"] == _ROW and each["type"] == "struct"]
+    rows = [field for field in schema["fields"] if field["field"] == _ROW and field["type"] == "struct"]
     return {"type": "struct", "fields": rows} if rows else schema

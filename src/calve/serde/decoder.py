@@ -25,13 +25,13 @@ from calve.event.envelope.shape import SHAPES
 from calve.event.reject import Code, Reject, cut, rejects_table
 from calve.event.typed import with_text
 from calve.event.validate_json import whole_array
-from calve.serde.format import Part, Plan, UnsupportedSchemaError, WriterSchema
+from calve.serde.format import DecodedPart, DecodePlan, UnsupportedSchemaError, WriterSchema
 from calve.serde.formats import format_of
 from calve.serde.registry import Registry
 from calve.serde.settings import Serde
 from calve.serde.unify import joined
 
-__all__ = ["Decoder", "Rows", "check"]
+__all__ = ["DecodedRows", "SchemaDecoder", "check"]
 
 _HEADER_BYTES = 5
 _FORGET_SECONDS = 10.0
@@ -39,7 +39,7 @@ _FORGET_SECONDS = 10.0
 _MOST_UNKNOWN = 10_000
 
 
-class Rows(NamedTuple):
+class DecodedRows(NamedTuple):
     """A batch after decoding.
 
     Attributes:
@@ -52,7 +52,7 @@ class Rows(NamedTuple):
     rejects: pa.Table
 
 
-class Decoder:
+class SchemaDecoder:
     """Decodes the batches of one task.
 
     Args:
@@ -63,7 +63,7 @@ class Decoder:
         self._serde = serde
         self._plans = _plans(serde)
 
-    def decode(self, events: pa.Table) -> Rows:
+    def decode(self, events: pa.Table) -> DecodedRows:
         """Decode a table with the column `event` (and perhaps `malformed`).
 
         Of changes a row without a value stays null. `kafka_key` becomes its text, or JSON, where it is Avro.
@@ -75,22 +75,22 @@ class Decoder:
         reasons = events[MALFORMED].to_pylist() if MALFORMED in events.column_names else []
         rejects = [Reject(row, Code.MALFORMED, "", reason) for row, reason in enumerate(reasons) if reason is not None]
         waiting = values.is_valid().to_numpy(zero_copy_only=False).copy()
-        parts: list[Part] = []
+        parts: list[DecodedPart] = []
         is_change = self._serde.format in SHAPES
         if is_change or self._serde.schema.key_format == "avro":
             events, refused = self._with_keys(events, self._serde.format if is_change else "avro_key")
-            rejects += [] if is_change else [each for each in refused if not reasons or reasons[each.row] is None]
-        gone = set(np.flatnonzero(~waiting).tolist()) - {each.row for each in rejects}
+            rejects += [] if is_change else [reject for reject in refused if not reasons or reasons[reject.row] is None]
+        gone = set(np.flatnonzero(~waiting).tolist()) - {reject.row for reject in rejects}
         if is_change:
-            parts += [Part(np.array(sorted(gone)), pa.nulls(len(gone), pa.binary()), "")] if gone else []
+            parts += [DecodedPart(np.array(sorted(gone)), pa.nulls(len(gone), pa.binary()), "")] if gone else []
         else:
             rejects += [Reject(row, Code.MALFORMED, "", "the record has no value") for row in gone]
-        waiting[[each.row for each in rejects]] = False
+        waiting[[reject.row for reject in rejects]] = False
         for plan, at, start in self._planned(values, np.flatnonzero(waiting), rejects):
-            found = plan.decode(values if len(at) == len(values) else values.take(pa.array(at)), start)
-            parts += [part._replace(at=at[part.at]) for part in found.parts if len(part.at)]
-            rejects += [Reject(int(at[one.row]), Code.UNDECODABLE, "", cut(one.reason)) for one in found.faults]
-        return Rows(_with_parts(events, parts), rejects_table(rejects))
+            decoded = plan.decode(values if len(at) == len(values) else values.take(pa.array(at)), start)
+            parts += [part._replace(at=at[part.at]) for part in decoded.parts if len(part.at)]
+            rejects += [Reject(int(at[fault.row]), Code.UNDECODABLE, "", cut(fault.reason)) for fault in decoded.faults]
+        return DecodedRows(_with_parts(events, parts), rejects_table(rejects))
 
     def _with_keys(self, events: pa.Table, format: str) -> tuple[pa.Table, list[Reject]]:
         """Return a table with decoded keys, and why a key with an id stays as it is; so does a key without an id."""
@@ -100,35 +100,37 @@ class Decoder:
         framed = {row: value for row, key in enumerate(keys) if (value := _framed(key)) is not None}
         if not framed:
             return events, []
-        decoder = Decoder(replace(self._serde, format=format, schema=replace(self._serde.schema, version="latest")))
+        decoder = SchemaDecoder(
+            replace(self._serde, format=format, schema=replace(self._serde.schema, version="latest"))
+        )
         at, values = list(framed), pa.array(framed.values(), pa.binary())
-        found = decoder.decode(pa.table({EVENT: values, ROW: at}))
-        for row, text in zip(found.rows[ROW].to_pylist(), found.rows[EVENT].to_pylist(), strict=True):
+        decoded = decoder.decode(pa.table({EVENT: values, ROW: at}))
+        for row, text in zip(decoded.rows[ROW].to_pylist(), decoded.rows[EVENT].to_pylist(), strict=True):
             keys[row] = None if text is None else text.decode()
         refused = [
-            Reject(at[each["row"]], Code(each["code"]), "", f"the key: {each['reason']}")
-            for each in found.rejects.to_pylist()
+            Reject(at[reject["row"]], Code(reject["code"]), "", f"the key: {reject['reason']}")
+            for reject in decoded.rejects.to_pylist()
         ]
         column = pa.array(keys, pa.string())
         return events.set_column(events.column_names.index(RECORD_KEY), RECORD_KEY, column), refused
 
     def _planned(
         self, values: pa.Array, rows: RowNumbers, rejects: list[Reject]
-    ) -> Iterator[tuple[Plan, RowNumbers, int]]:
+    ) -> Iterator[tuple[DecodePlan, RowNumbers, int]]:
         """Yield the plans of values, with the positions of theirs; reject those without one."""
         if self._plans.registry is None:
             for plan, at in self._with_plan(-1, rows, rejects):
                 yield plan, at, 0
             return
-        ids, found = _ids(values, rows)
-        for row in rows[~found].tolist():
+        ids, has_id = _ids(values, rows)
+        for row in rows[~has_id].tolist():
             rejects.append(Reject(row, Code.UNDECODABLE, "", _no_header(values[row].as_py())))
-        rows, ids = rows[found], ids[found]
+        rows, ids = rows[has_id], ids[has_id]
         for number in np.unique(ids).tolist():
             for plan, at in self._with_plan(number, rows[ids == number], rejects):
                 yield plan, at, _HEADER_BYTES
 
-    def _with_plan(self, number: int, at: RowNumbers, rejects: list[Reject]) -> Iterator[tuple[Plan, RowNumbers]]:
+    def _with_plan(self, number: int, at: RowNumbers, rejects: list[Reject]) -> Iterator[tuple[DecodePlan, RowNumbers]]:
         plan = self._plans.of(number) if len(at) else None
         if isinstance(plan, str):
             rejects += [Reject(row, Code.UNKNOWN_SCHEMA, "", plan) for row in at.tolist()]
@@ -161,11 +163,11 @@ class _Plans:
         self.registry = Registry(serde.schema) if serde.schema.registry_url else None
         self._serde = serde
         self._format = format_of(serde.format)
-        self._plans: dict[int, Plan | str] = {}
+        self._plans: dict[int, DecodePlan | str] = {}
         self._unknown: dict[int, float] = {}
         self._reader: WriterSchema | None = None
 
-    def of(self, number: int) -> Plan | str:
+    def of(self, number: int) -> DecodePlan | str:
         """Return the plan of a schema, or the reason why there is none.
 
         Raises:
@@ -188,7 +190,7 @@ class _Plans:
         """The schema of the settings, where there is no registry."""
         return WriterSchema(str(self._serde.schema.inline_schema), kind=_KINDS[self._serde.format])
 
-    def plan(self, schema: WriterSchema) -> Plan | str:
+    def plan(self, schema: WriterSchema) -> DecodePlan | str:
         """Compile a schema; return the reason if it cannot be used."""
         kind, where = _KINDS[self._serde.format], f"the schema {schema.id}" if schema.id >= 0 else "the schema"
         if schema.kind != kind:
@@ -225,14 +227,14 @@ def _ids(values: pa.Array, rows: RowNumbers) -> tuple[npt.NDArray[np.int64], npt
     starts, data = text_buffers(values)
     bytes_of = np.frombuffer(data, np.uint8)
     at, ends = starts[rows].astype(np.int64), starts[rows + 1].astype(np.int64)
-    found = ends - at >= _HEADER_BYTES
-    at = np.where(found, at, 0)
+    has_id = ends - at >= _HEADER_BYTES
+    at = np.where(has_id, at, 0)
     if not len(bytes_of):
-        return np.zeros(len(rows), np.int64), found
+        return np.zeros(len(rows), np.int64), has_id
     last = len(bytes_of) - 1
     header = [bytes_of[np.minimum(at + number, last)].astype(np.int64) for number in range(_HEADER_BYTES)]
     ids = (header[1] << 24) | (header[2] << 16) | (header[3] << 8) | header[4]
-    return ids, found & (header[0] == 0)
+    return ids, has_id & (header[0] == 0)
 
 
 def _framed(key: str | None) -> bytes | None:
@@ -240,10 +242,10 @@ def _framed(key: str | None) -> bytes | None:
     if key is None or not key.startswith(("\0", "A")):
         return None
     try:
-        found = key.encode() if key.startswith("\0") else base64.b64decode(key, validate=True)
+        data = key.encode() if key.startswith("\0") else base64.b64decode(key, validate=True)
     except ValueError:
         return None
-    return found if len(found) > _HEADER_BYTES and not found[0] else None
+    return data if len(data) > _HEADER_BYTES and not data[0] else None
 
 
 def _no_header(value: bytes) -> str:
@@ -256,7 +258,7 @@ def _no_schema(number: int) -> str:
     return f"the schema registry has no schema with the id {number}"
 
 
-def _with_parts(events: pa.Table, parts: list[Part]) -> pa.Table:
+def _with_parts(events: pa.Table, parts: list[DecodedPart]) -> pa.Table:
     """Return decoded values in the order of the events, with their metadata."""
     rows = events.drop_columns([name for name in (MALFORMED, SCHEMA) if name in events.column_names])
     rows = rows.rename_columns([ORIGINAL if name == EVENT else name for name in rows.column_names])

@@ -14,7 +14,15 @@ import pyarrow as pa
 
 from calve.arrays import RowNumbers
 
-__all__ = ["Decoded", "Fault", "Format", "Part", "Plan", "UnsupportedSchemaError", "WriterSchema"]
+__all__ = [
+    "DecodePlan",
+    "DecodedPart",
+    "DecodedValues",
+    "Fault",
+    "SerdeFormat",
+    "UnsupportedSchemaError",
+    "WriterSchema",
+]
 
 
 @dataclass(frozen=True)
@@ -45,14 +53,14 @@ class Fault(NamedTuple):
     reason: str
 
 
-class Part(NamedTuple):
+class DecodedPart(NamedTuple):
     """Decoded values that share a type.
 
     Attributes:
         at: Their positions in the input, ascending.
         rows: A struct for each of them, with no null struct; its field names become columns. Or, for a format whose
             values are JSON, their texts (binary).
-        declaration: The types of the fields (`event.declared.declaration`); `declared` makes it of a struct.
+        declaration: The types of the fields (`event.typed_schema.declaration`); `declared` makes it of a struct.
     """
 
     at: RowNumbers
@@ -60,17 +68,17 @@ class Part(NamedTuple):
     declaration: str
 
 
-class Decoded(NamedTuple):
+class DecodedValues(NamedTuple):
     """What became of values: each one is in exactly one part, or has a fault."""
 
-    parts: list[Part]
+    parts: list[DecodedPart]
     faults: list[Fault]
 
 
-class Plan(Protocol):
+class DecodePlan(Protocol):
     """Decodes values that were written by one schema. For one thread of an executor."""
 
-    def decode(self, values: pa.Array, start: int) -> Decoded:
+    def decode(self, values: pa.Array, start: int) -> DecodedValues:
         """Decode values.
 
         Args:
@@ -80,12 +88,12 @@ class Plan(Protocol):
         ...
 
 
-class Format(Protocol):
+class SerdeFormat(Protocol):
     """One format."""
 
     def plan(
         self, schema: WriterSchema, reader: WriterSchema | None, earlier: Callable[[], Sequence[WriterSchema]]
-    ) -> Plan:
+    ) -> DecodePlan:
         """Compile the plan of a schema; called once for each schema in a process.
 
         Args:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from calve.serde.format import Format
+from calve.serde.format import SerdeFormat
 
 __all__ = ["format_of"]
 
@@ -18,7 +18,7 @@ _MODULES = {
 """Each module of this package has a `FORMAT`; it is imported when it is needed."""
 
 
-def format_of(name: str) -> Format:
+def format_of(name: str) -> SerdeFormat:
     """Return a format."""
-    found: Format = importlib.import_module(f"calve.serde.{_MODULES[name]}").FORMAT
-    return found
+    loaded_format: SerdeFormat = importlib.import_module(f"calve.serde.{_MODULES[name]}").FORMAT
+    return loaded_format

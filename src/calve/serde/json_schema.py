@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from calve.arrays import pack_texts, text_buffers
 from calve.event.envelope.schema import text_of
-from calve.serde.format import Decoded, Part, Plan, UnsupportedSchemaError, WriterSchema
+from calve.serde.format import DecodedPart, DecodedValues, DecodePlan, UnsupportedSchemaError, WriterSchema
 from calve.serde.json_schema_types import row_of
 
 __all__ = ["FORMAT"]
@@ -30,10 +30,10 @@ class _JsonPlan:
     def __init__(self, declaration: str) -> None:
         self._declaration = declaration
 
-    def decode(self, values: pa.Array, start: int) -> Decoded:
-        """Return the values without their first bytes; see `calve.serde.format.Plan`."""
+    def decode(self, values: pa.Array, start: int) -> DecodedValues:
+        """Return the values without their first bytes; see `calve.serde.format.DecodePlan`."""
         at = np.arange(len(values), dtype=np.int64)
-        return Decoded([Part(at, _without_header(values, start), self._declaration)], [])
+        return DecodedValues([DecodedPart(at, _without_header(values, start), self._declaration)], [])
 
 
 def _without_header(values: pa.Array, start: int) -> pa.Array:
@@ -53,10 +53,10 @@ def _without_header(values: pa.Array, start: int) -> pa.Array:
 class _JsonSchema:
     def plan(
         self, schema: WriterSchema, reader: WriterSchema | None, earlier: Callable[[], Sequence[WriterSchema]]
-    ) -> Plan:
+    ) -> DecodePlan:
         chosen = reader or schema
         try:
-            documents = {name: json.loads(one.text) for name, one in chosen.references}
+            documents = {name: json.loads(reference.text) for name, reference in chosen.references}
             field = row_of(json.loads(chosen.text), documents)
         except ValueError:
             raise UnsupportedSchemaError("it is not JSON") from None

@@ -39,7 +39,7 @@ class _Node:
     def children(self, key: str) -> list[_Node]:
         """Return the schemas of a list."""
         schemas = self.schema.get(key)
-        return [self.at(each) for each in schemas] if isinstance(schemas, list) else []
+        return [self.at(schema) for schema in schemas] if isinstance(schemas, list) else []
 
 
 @dataclass
@@ -70,8 +70,8 @@ class _Facts:
         self.formats += [str(schema["format"])] if "format" in schema else []
         self.docs += [doc] if (doc := doc_of(schema.get("description"))) else []
         if isinstance(properties := schema.get("properties"), Mapping):
-            for name, each in properties.items():
-                self.properties.setdefault(name, []).append(node.at(each))
+            for name, schema_of_property in properties.items():
+                self.properties.setdefault(name, []).append(node.at(schema_of_property))
         self.items += [node.at(schema["items"])] if isinstance(schema.get("items"), Mapping) else []
         others = schema.get("additionalProperties")
         self.others += [node.at(others)] if isinstance(others, Mapping) and others else []
@@ -124,8 +124,8 @@ class _Reader:
     def _field(self, name: str, nodes: Sequence[_Node], depth: int) -> Field:
         """Return the declaration of a value; what its schemas leave open is a string."""
         facts = self._facts(nodes)
-        found = self._typed(name, facts, depth) if depth < _DEEPEST else Field(name, "string")
-        return replace(found, doc=facts.doc) if facts.doc else found
+        field = self._typed(name, facts, depth) if depth < _DEEPEST else Field(name, "string")
+        return replace(field, doc=facts.doc) if facts.doc else field
 
     def _typed(self, name: str, facts: _Facts, depth: int) -> Field:
         kind = facts.kind
@@ -147,9 +147,11 @@ class _Reader:
         for union in facts.unions:
             alternatives: dict[str, list[Field]] = {}
             for branch in union:
-                for name, each in self._properties(self._facts([branch]), depth).items():
-                    alternatives.setdefault(name, []).append(each)
-            fields |= {name: _same(each) for name, each in alternatives.items() if name not in fields}
+                for name, property_field in self._properties(self._facts([branch]), depth).items():
+                    alternatives.setdefault(name, []).append(property_field)
+            fields |= {
+                name: _same(property_field) for name, property_field in alternatives.items() if name not in fields
+            }
         return fields
 
     def _facts(self, nodes: Sequence[_Node]) -> _Facts:
@@ -166,10 +168,10 @@ class _Reader:
             waiting += self._referred(node)
             waiting += node.children("allOf")
             for key in _UNIONS:
-                branches = [each for each in node.children(key) if not _is_null(each.schema)]
+                branches = [branch for branch in node.children(key) if not _is_null(branch.schema)]
                 if len(branches) == 1:
                     waiting += branches
-                elif not all(self._facts([each]).is_open for each in branches):
+                elif not all(self._facts([branch]).is_open for branch in branches):
                     facts.unions.append(branches)
         return facts
 
@@ -190,7 +192,7 @@ class _Reader:
 def _target(document: Any, pointer: str) -> Any:
     """Return what a pointer or an anchor refers to; None if there is nothing."""
     if pointer and not pointer.startswith("/"):
-        return next((each for each in _schemas(document) if _has_anchor(each, pointer)), None)
+        return next((schema for schema in _schemas(document) if _has_anchor(schema, pointer)), None)
     for step in pointer.split("/")[1:]:
         key = step.replace("~1", "/").replace("~0", "~")
         if isinstance(document, list) and key.isdecimal():
@@ -220,15 +222,17 @@ def _id(document: Any) -> Any:
 def _types(schema: Mapping[str, Any]) -> frozenset[str]:
     """Return the types that a schema names, without null if there are others."""
     given = schema.get("type")
-    types = {each for each in (given if isinstance(given, list) else [given]) if isinstance(each, str)}
+    types = {name for name in (given if isinstance(given, list) else [given]) if isinstance(name, str)}
     types -= {"integer"} if "number" in types else set()
     return frozenset(types - {"null"} or types)
 
 
-def _both(one: frozenset[str], other: frozenset[str]) -> frozenset[str]:
+def _both(first: frozenset[str], other: frozenset[str]) -> frozenset[str]:
     """Return the types that two schemas allow; an integer is a number, too."""
-    integers = {"integer"} if any("integer" in a and "number" in b for a, b in ((one, other), (other, one))) else set()
-    return one & other | integers
+    integers = (
+        {"integer"} if any("integer" in a and "number" in b for a, b in ((first, other), (other, first))) else set()
+    )
+    return first & other | integers
 
 
 def _is_null(schema: Any) -> bool:
@@ -241,4 +245,4 @@ def _is_null(schema: Any) -> bool:
 def _same(fields: Sequence[Field]) -> Field:
     """Return the declaration that alternatives share; a string if they differ."""
     first = replace(fields[0], doc="")
-    return first if all(replace(each, doc="") == first for each in fields) else Field(first.name, "string")
+    return first if all(replace(field, doc="") == first for field in fields) else Field(first.name, "string")

@@ -68,10 +68,10 @@ class Registry:
             SourceError: It refuses the login, or has no trusted certificate.
         """
         if number not in self._schemas:
-            found = self._ask(f"/schemas/ids/{number}")
-            if found is None:
+            answer = self._ask(f"/schemas/ids/{number}")
+            if answer is None:
                 return None
-            self._schemas[number] = self._read(found, number)
+            self._schemas[number] = self._read(answer, number)
         return self._schemas[number]
 
     def version(self, subject: str, version: str) -> WriterSchema | None:
@@ -80,8 +80,8 @@ class Registry:
         Raises:
             SourceUnavailableError, SourceError: As for `schema`.
         """
-        found = self._ask(f"/subjects/{quote(subject, safe='')}/versions/{version}")
-        return None if found is None else self._read(found, None)
+        answer = self._ask(f"/subjects/{quote(subject, safe='')}/versions/{version}")
+        return None if answer is None else self._read(answer, None)
 
     def versions(self, subject: str) -> list[int] | None:
         """Return the versions of a subject; None if it does not exist.
@@ -89,9 +89,9 @@ class Registry:
         Raises:
             SourceUnavailableError, SourceError: As for `schema`.
         """
-        found = self._ask(f"/subjects/{quote(subject, safe='')}/versions")
+        answer = self._ask(f"/subjects/{quote(subject, safe='')}/versions")
         with self._as_registry():
-            return None if found is None else [int(each) for each in found]
+            return None if answer is None else [int(number) for number in answer]
 
     def earlier(self, number: int) -> list[WriterSchema]:
         """Return the earlier versions of the first subject that has a schema, oldest first.
@@ -103,20 +103,20 @@ class Registry:
         if not places:
             return []
         with self._as_registry():
-            subject, before = min((str(each["subject"]), int(each["version"])) for each in places)
-        older = [one for one in self.versions(subject) or [] if one < before]
+            subject, before = min((str(place["subject"]), int(place["version"])) for place in places)
+        older = [version for version in self.versions(subject) or [] if version < before]
         if len(older) > _MOST_VERSIONS:
             raise self._unavailable(f"{subject} has {len(older):,} versions")
-        found = [self.version(subject, str(one)) for one in sorted(older)]
-        return [each for each in found if each is not None]
+        schemas = [self.version(subject, str(version)) for version in sorted(older)]
+        return [place for place in schemas if place is not None]
 
-    def _read(self, found: Any, number: int | None, depth: int = 0) -> WriterSchema:
+    def _read(self, answer: Any, number: int | None, depth: int = 0) -> WriterSchema:
         with self._as_registry():
-            number = int(found.get("id", -1)) if number is None else number
-            kind, text = str(found.get("schemaType") or "AVRO"), str(found["schema"])
+            number = int(answer.get("id", -1)) if number is None else number
+            kind, text = str(answer.get("schemaType") or "AVRO"), str(answer["schema"])
             places = [
-                (str(each["name"]), (str(each["subject"]), int(each["version"])))
-                for each in found.get("references") or ()
+                (str(reference["name"]), (str(reference["subject"]), int(reference["version"])))
+                for reference in answer.get("references") or ()
             ]
         references: dict[str, WriterSchema] = {}
         self._collect(places, references, depth)

@@ -25,7 +25,7 @@ def values_of(data: bytes, has_ids: bool) -> list[bytes | None] | None:
 
 def _with_lengths(data: bytes, has_ids: bool) -> list[bytes | None]:
     """Return values with lengths; none if the sample does not consist of them up to its last byte."""
-    found: list[bytes | None] = []
+    values: list[bytes | None] = []
     at = 0
     while at < len(data):
         start = at + _LENGTH_BYTES
@@ -35,5 +35,5 @@ def _with_lengths(data: bytes, has_ids: bool) -> list[bytes | None]:
         is_value = length >= 0 and (not has_ids or (length >= _HEADER_BYTES and value[:1] == b"\0"))
         if at > len(data) or not (is_value or length == -1):
             return []
-        found.append(value if is_value else None)
-    return found
+        values.append(value if is_value else None)
+    return values

@@ -45,12 +45,12 @@ def _content(what: str, path: str, key: str) -> str:
         ) from error
 
 
-def _check_certificate(text: str, shown: str) -> None:
+def _check_certificate(text: str, source: str) -> None:
     try:
         ssl.create_default_context(cadata=text)
     except (ssl.SSLError, ValueError) as error:
         hint = "Set `certificate` to a PEM file of the authority (-----BEGIN CERTIFICATE-----), not of a key"
-        message = f"The certificate {shown} cannot be used: it is no certificate in PEM"
+        message = f"The certificate {source} cannot be used: it is no certificate in PEM"
         raise SettingsError(message, step="start", hint=hint) from error
 
 
@@ -118,16 +118,16 @@ class SchemaSettings:
         Raises:
             SettingsError: A file cannot be read, or is no certificate.
         """
-        found = self
+        settings = self
         if self.schema_file_location is not None:
             text = _content("schema", self.schema_file_location, "schema_file_location")
-            found = replace(found, schema_file_location=None, inline_schema=text)
+            settings = replace(settings, schema_file_location=None, inline_schema=text)
         if self.certificate is not None:
             given = self.certificate
             text = given if _PEM in given else _content("certificate", given, "certificate")
             _check_certificate(text, "in `certificate`" if text == given else given)
-            found = replace(found, certificate=text)
-        return found
+            settings = replace(settings, certificate=text)
+        return settings
 
 
 @dataclass(frozen=True)

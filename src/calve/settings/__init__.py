@@ -4,7 +4,7 @@ from calve.settings.connectors import FromPipeline, ToPipeline
 from calve.settings.option import Size, option
 from calve.settings.parse import parse, parse_text
 from calve.settings.pipeline import Parsed, PipelineSettings, Plugin, Plugins, SinkEntry, named, only
-from calve.settings.problems import Location, Problem, SettingsErrors
+from calve.settings.problems import Location, SettingsErrors, SettingsProblem
 from calve.settings.reference import reference
 from calve.settings.schema import json_schema
 
@@ -15,8 +15,8 @@ __all__ = [
     "PipelineSettings",
     "Plugin",
     "Plugins",
-    "Problem",
     "SettingsErrors",
+    "SettingsProblem",
     "SinkEntry",
     "Size",
     "ToPipeline",

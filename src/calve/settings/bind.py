@@ -8,9 +8,9 @@ from typing import Any
 from calve import credentials
 from calve.errors import SettingsError
 from calve.settings.leaf import choice_text, outside, read_leaf
-from calve.settings.node import Node, kind, locate, plain
+from calve.settings.node import YamlNode, kind, locate, plain
 from calve.settings.option import Declared, Option, declared
-from calve.settings.problems import Location, Problem, unknown
+from calve.settings.problems import Location, SettingsProblem, unknown
 from calve.settings.shape import Choice, Either, Entries, Items, Leaf, Record, Shape, shape_of, words
 
 __all__ = ["INVALID", "Binder"]
@@ -28,10 +28,10 @@ class Binder:
     """
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
-        self.warnings: list[Problem] = []
+        self.problems: list[SettingsProblem] = []
+        self.warnings: list[SettingsProblem] = []
 
-    def record(self, settings: type, node: Node, path: str, others: Iterable[str] = ()) -> Any:
+    def record(self, settings: type, node: YamlNode, path: str, others: Iterable[str] = ()) -> Any:
         """Return an instance of a settings class from a map (or nothing), or `INVALID`.
 
         Args:
@@ -47,16 +47,18 @@ class Binder:
             return self.wrong(node.location, path, f"expected a map, found {kind(node)}")
         children = node.value if isinstance(node.value, dict) else {}
         options = declared(settings)
-        known = {name: option for option in options.values() for name in option.names}
-        self.known_keys(node, path, {*known, *others}, [*options, *others])
+        option_of = {name: option for option in options.values() for name in option.names}
+        self.known_keys(node, path, {*option_of, *others}, [*options, *others])
         values = {option.name: self._option(option, node, children, path) for option in options.values()}
         if len(self.problems) > before or INVALID in values.values():
             return INVALID
-        made = settings(**{options[name].attribute: value for name, value in values.items() if value is not _ABSENT})
-        self._check(made, node, path)
-        return INVALID if len(self.problems) > before else made
+        instance = settings(
+            **{options[name].attribute: value for name, value in values.items() if value is not _ABSENT}
+        )
+        self._check(instance, node, path)
+        return INVALID if len(self.problems) > before else instance
 
-    def value(self, shape: Shape, node: Node, path: str, option: Option) -> Any:
+    def value(self, shape: Shape, node: YamlNode, path: str, option: Option) -> Any:
         """Return the value of one option, or `INVALID`."""
         if node.broken:
             return INVALID
@@ -78,27 +80,27 @@ class Binder:
 
     def wrong(self, location: Location, path: str, message: str) -> Any:
         """Record a problem and return `INVALID`."""
-        self.problems.append(Problem(location, path, message))
+        self.problems.append(SettingsProblem(location, path, message))
         return INVALID
 
     def passes(self, check: Callable[[Any], object], value: Any, location: Location, path: str) -> bool:
         """Return whether a value passes a check; the `doubts` of what the check returns become warnings."""
         try:
-            found = check(value)
+            checked = check(value)
         except SettingsError as error:
             self.wrong(location, path, str(error))
             return False
-        self.warnings += [Problem(location, path, doubt) for doubt in getattr(found, "doubts", ())]
+        self.warnings += [SettingsProblem(location, path, doubt) for doubt in getattr(checked, "doubts", ())]
         return True
 
-    def known_keys(self, node: Node, path: str, allowed: Iterable[str], listed: Iterable[str]) -> None:
+    def known_keys(self, node: YamlNode, path: str, allowed: Iterable[str], listed: Iterable[str]) -> None:
         """Record every key of a map that is not allowed; the message names the keys in `listed`."""
         wanted = set(allowed)
         for key, location in node.keys.items():
             if key not in wanted:
                 self.wrong(location, f"{path}.{key}" if path else key, unknown("key", key, listed))
 
-    def _option(self, option: Declared, node: Node, children: dict[str, Node], path: str) -> Any:
+    def _option(self, option: Declared, node: YamlNode, children: dict[str, YamlNode], path: str) -> Any:
         given = [name for name in option.names if name in children]
         here = f"{path}.{option.name}" if path else option.name
         if not given:
@@ -114,17 +116,19 @@ class Binder:
             return INVALID
         return bound
 
-    def _check(self, made: Any, node: Node, path: str) -> None:
-        check: Callable[[], Iterable[tuple[str, str]]] = getattr(made, "check", tuple)
+    def _check(self, instance: Any, node: YamlNode, path: str) -> None:
+        check: Callable[[], Iterable[tuple[str, str]]] = getattr(instance, "check", tuple)
         try:
             for key, message in check():
                 self.wrong(locate(node, key), _joined(path, key), message)
-            doubts: Callable[[], Iterable[tuple[str, str]]] = getattr(made, "doubts", tuple)
-            self.warnings += [Problem(locate(node, key), _joined(path, key), message) for key, message in doubts()]
+            doubts: Callable[[], Iterable[tuple[str, str]]] = getattr(instance, "doubts", tuple)
+            self.warnings += [
+                SettingsProblem(locate(node, key), _joined(path, key), message) for key, message in doubts()
+            ]
         except SettingsError as error:
             self.wrong(node.location, path, str(error))
 
-    def _either(self, shape: Either, node: Node, path: str, option: Option) -> Any:
+    def _either(self, shape: Either, node: YamlNode, path: str, option: Option) -> Any:
         records = [member for member in shape.shapes if isinstance(member, Record)]
         if node.value is None and shape.optional and not records and not _fits_null(shape):
             return None
@@ -133,7 +137,7 @@ class Binder:
                 return self.value(member, node, path, option)
         return self._unexpected(shape, node, path, option)
 
-    def _scalar(self, shape: Leaf | Choice, node: Node, path: str, option: Option) -> Any:
+    def _scalar(self, shape: Leaf | Choice, node: YamlNode, path: str, option: Option) -> Any:
         if isinstance(shape, Choice):
             text = choice_text(node)
             return text if text in shape.values else self._unexpected(shape, node, path, option)
@@ -144,21 +148,21 @@ class Binder:
         try:
             value = read_leaf(shape, node, option)
         except ValueError as error:
-            found = "" if option.secret else f", found {kind(node)}"
-            return self.wrong(node.location, path, f"{error}{found}")
+            actual = "" if option.secret else f", found {kind(node)}"
+            return self.wrong(node.location, path, f"{error}{actual}")
         return self._whole((shape, value), (), node, path, option)
 
-    def _whole(self, made: tuple[Shape, Any], parts: Iterable[Any], node: Node, path: str, option: Option) -> Any:
+    def _whole(self, bound: tuple[Shape, Any], parts: Iterable[Any], node: YamlNode, path: str, option: Option) -> Any:
         """Check the limits of a value with valid parts."""
-        shape, value = made
+        shape, value = bound
         if any(part is INVALID for part in parts):
             return INVALID
         broken = outside(shape, value, option)
         return value if broken is None else self.wrong(node.location, path, broken)
 
-    def _unexpected(self, shape: Shape, node: Node, path: str, option: Option) -> Any:
-        found = "" if option.secret else f", found {kind(node)}"
-        return self.wrong(node.location, path, f"expected {words(shape)}{found}")
+    def _unexpected(self, shape: Shape, node: YamlNode, path: str, option: Option) -> Any:
+        actual = "" if option.secret else f", found {kind(node)}"
+        return self.wrong(node.location, path, f"expected {words(shape)}{actual}")
 
 
 _ABSENT: Any = object()
@@ -178,7 +182,7 @@ def _fits_null(shape: Either) -> bool:
     return any(isinstance(member, Choice) and "null" in member.values for member in shape.shapes)
 
 
-def _fits(shape: Shape, node: Node) -> bool:
+def _fits(shape: Shape, node: YamlNode) -> bool:
     if isinstance(shape, Items):
         return isinstance(node.value, list)
     if isinstance(shape, Record | Entries):

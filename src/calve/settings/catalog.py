@@ -56,14 +56,14 @@ def catalog_faults(catalog: Mapping[str, str] | None) -> Iterator[tuple[str, str
     if catalog is None:
         return
     kind = catalog.get("type", "").lower()
-    known = ", ".join(_NEEDS)
+    types = ", ".join(_NEEDS)
     if ("type" in catalog) == ("catalog-impl" in catalog):
         yield (
             "catalog",
-            f"needs either `type` ({known}) or `catalog-impl`; without `catalog` Calve uses its embedded catalog",
+            f"needs either `type` ({types}) or `catalog-impl`; without `catalog` Calve uses its embedded catalog",
         )
     elif kind and kind not in _NEEDS:
-        yield "catalog.type", f"must be one of {known}; for any other catalog set `catalog-impl`"
+        yield "catalog.type", f"must be one of {types}; for any other catalog set `catalog-impl`"
     for key in _NEEDS.get(kind, ()):
         if not catalog.get(key):
             yield "catalog", f"a catalog of type {kind} needs `{key}`"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from calve.settings.option import option
 from calve.settings.pipeline import PipelineSettings, Plugin, SinkEntry
-from calve.settings.problems import Location, Problem, unknown
+from calve.settings.problems import Location, SettingsProblem, unknown
 
 __all__ = ["Ends", "FromPipeline", "ToPipeline", "faults", "joined"]
 
@@ -61,70 +61,72 @@ class Ends:
             if sink and isinstance(sink.value, ToPipeline):
                 yield sink.value.name, f"{sink.path}.name"
 
-    def problem(self, path: str, message: str) -> Problem:
+    def problem(self, path: str, message: str) -> SettingsProblem:
         """Return an error about a key path."""
-        return Problem(self.locations[path], f"{self.name}.{path}", message)
+        return SettingsProblem(self.locations[path], f"{self.name}.{path}", message)
 
 
-def faults(ends: Sequence[Ends], names: Collection[str]) -> Iterator[Problem]:
+def faults(ends: Sequence[Ends], names: Collection[str]) -> Iterator[SettingsProblem]:
     """Yield errors of connectors whose other end is missing or wrong, and of loops.
 
     Args:
         ends: Of every pipeline that could be read.
         names: Of all pipelines.
     """
-    by_name = {one.name: one for one in ends}
-    for one in ends:
-        yield from _of_source(one, by_name, names)
-        yield from _of_sinks(one, by_name, names)
+    by_name = {end.name: end for end in ends}
+    for end in ends:
+        yield from _of_source(end, by_name, names)
+        yield from _of_sinks(end, by_name, names)
     yield from _circles(by_name)
 
 
-def joined(pipelines: Sequence[PipelineSettings]) -> tuple[list[PipelineSettings], list[Problem]]:
+def joined(pipelines: Sequence[PipelineSettings]) -> tuple[list[PipelineSettings], list[SettingsProblem]]:
     """Join pipelines with valid connectors; return those with a source of their own, and the errors."""
-    by_name = {one.name: one for one in pipelines}
-    roots = [one for one in pipelines if not isinstance(one.source.value, FromPipeline)]
-    whole = [_whole(one, by_name) for one in roots]
-    wrong = [problem for one in whole for check in (_fieldless, _processed) for problem in check(one, by_name)]
+    by_name = {pipeline.name: pipeline for pipeline in pipelines}
+    roots = [pipeline for pipeline in pipelines if not isinstance(pipeline.source.value, FromPipeline)]
+    whole = [_whole(pipeline, by_name) for pipeline in roots]
+    wrong = [
+        problem for pipeline in whole for check in (_fieldless, _processed) for problem in check(pipeline, by_name)
+    ]
     return whole, wrong
 
 
-def _of_source(one: Ends, by_name: Mapping[str, Ends], names: Collection[str]) -> Iterator[Problem]:
-    path, upstream = "source.pipeline.name", one.upstream
+def _of_source(end: Ends, by_name: Mapping[str, Ends], names: Collection[str]) -> Iterator[SettingsProblem]:
+    path, upstream = "source.pipeline.name", end.upstream
     if upstream is None:
         return
     if upstream not in names:
-        yield one.problem(path, unknown("pipeline", upstream, {*names} - {one.name}))
-    elif (other := by_name.get(upstream)) and all(other.sinks) and one.name not in dict(other.connectors()):
-        yield one.problem(
-            path, f"{upstream} has no sink for this pipeline; add `- pipeline: {{name: {one.name}}}` to its sinks"
+        yield end.problem(path, unknown("pipeline", upstream, {*names} - {end.name}))
+    elif (other := by_name.get(upstream)) and all(other.sinks) and end.name not in dict(other.connectors()):
+        yield end.problem(
+            path, f"{upstream} has no sink for this pipeline; add `- pipeline: {{name: {end.name}}}` to its sinks"
         )
 
 
-def _of_sinks(one: Ends, by_name: Mapping[str, Ends], names: Collection[str]) -> Iterator[Problem]:
+def _of_sinks(end: Ends, by_name: Mapping[str, Ends], names: Collection[str]) -> Iterator[SettingsProblem]:
     met: set[str] = set()
-    for name, path in one.connectors():
+    for name, path in end.connectors():
         other = by_name.get(name)
         if name in met:
-            yield one.problem(path, f"{name} already receives these events; list all its routes in one sink")
+            yield end.problem(path, f"{name} already receives these events; list all its routes in one sink")
         elif name not in names:
-            yield one.problem(path, unknown("pipeline", name, {*names} - {one.name}))
-        elif other and other.source and other.upstream != one.name:
+            yield end.problem(path, unknown("pipeline", name, {*names} - {end.name}))
+        elif other and other.source and other.upstream != end.name:
             takes = f"from {other.upstream}" if other.upstream else f"from its own source, {other.source.name}"
-            yield one.problem(
-                path, f"{name} reads its events {takes}; its source must be `pipeline: {{name: {one.name}}}`"
+            yield end.problem(
+                path, f"{name} reads its events {takes}; its source must be `pipeline: {{name: {end.name}}}`"
             )
         met.add(name)
 
 
-def _circles(by_name: Mapping[str, Ends]) -> Iterator[Problem]:
+def _circles(by_name: Mapping[str, Ends]) -> Iterator[SettingsProblem]:
     """Follow each pipeline to its source; report each loop once."""
-    known: set[str] = set()
+    seen: set[str] = set()
     for start in by_name:
         way: list[str] = []
         at: str | None = start
-        while at is not None and at in by_name and at not in known:
-            known.add(at)
+        while at is not None and at in by_name and at not in seen:
+            seen.add(at)
             way.append(at)
             at = by_name[at].upstream
         if at is not None and at in way:
@@ -158,16 +160,16 @@ def _behind(connector: SinkEntry, inner: SinkEntry) -> SinkEntry:
     )
 
 
-def _processed(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[Problem]:
-    for one in (by_name[name] for name in whole.feeds):
-        if one.processors:
+def _processed(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:
+    for feeder in (by_name[name] for name in whole.feeds):
+        if feeder.processors:
             message = f"a pipeline that is fed by another cannot have processors yet; move them to {whole.name}"
-            yield one.problem("processor", message)
+            yield feeder.problem("processor", message)
 
 
-def _fieldless(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[Problem]:
+def _fieldless(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:
     for sink in whole.sinks:
-        own = next(one for one in by_name[sink.pipeline].sinks if one.path == sink.path)
+        own = next(own_sink for own_sink in by_name[sink.pipeline].sinks if own_sink.path == sink.path)
         included = bool(own.include_keys or sink.include_keys)
         if included and not {*sink.include_keys} - {*sink.exclude_keys}:
             message = "writes no field: include_keys and exclude_keys of this and earlier pipelines leave none"

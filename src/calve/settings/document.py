@@ -13,8 +13,8 @@ from typing import Any, NoReturn
 
 import yaml  # type: ignore[import-untyped]
 
-from calve.settings.node import Node, Scalar, resolve
-from calve.settings.problems import Location, Problem, SettingsErrors, shown
+from calve.settings.node import Scalar, YamlNode, resolve
+from calve.settings.problems import Location, SettingsErrors, SettingsProblem, shown
 
 __all__ = ["Document", "substitute"]
 
@@ -32,7 +32,7 @@ _INDENTATION = {
     "mapping values are not allowed here": "a second `:` in one line, or a line that is indented too far; put a nested "
     "key on a line of its own, and quote a text with `: ` in it",
 }
-"""What a mistake in the indentation looks like to the parser, and how to say it."""
+"""How the parser reports a mistake in the indentation, and the message for it."""
 _AWS_SECRET = re.compile(r"\$\{\{\s*aws_secrets:")
 _UNSOUND = re.compile("[\0\ud800-\udfff]")
 _NAMED = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
@@ -44,7 +44,7 @@ class Document:
     Args:
         text: The YAML.
         file: Its name in errors.
-        environment: Where `${env:NAME}` looks.
+        environment: The variables of `${env:NAME}`.
 
     Attributes:
         problems: Errors after which the rest could still be read.
@@ -52,15 +52,15 @@ class Document:
     """
 
     def __init__(self, text: str, file: str, environment: Mapping[str, str]) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[SettingsProblem] = []
         self.substituted: dict[str, str] = {}
         self._text = text
         self._file = file
         self._environment = environment
-        self._anchors: dict[str, Node] = {}
+        self._anchors: dict[str, YamlNode] = {}
         self._read = 0
 
-    def compose(self) -> Node:
+    def compose(self) -> YamlNode:
         """Read the text.
 
         Raises:
@@ -81,7 +81,7 @@ class Document:
     def _tokens(self) -> Iterator[Any]:
         return iter(yaml.parse(self._text, Loader=yaml.SafeLoader))
 
-    def _document(self) -> Node:
+    def _document(self) -> YamlNode:
         next(self._events)  # the stream's start
         if isinstance(next(self._events), yaml.StreamEndEvent):
             self._refuse(Location(self._file), "the file is empty; it must contain at least one pipeline")
@@ -92,7 +92,7 @@ class Document:
             self._refuse(self._location(following.start_mark), "a second YAML document; a file contains only one")
         return root
 
-    def _node(self, event: Any, depth: int) -> Node:
+    def _node(self, event: Any, depth: int) -> YamlNode:
         where = self._location(event.start_mark)
         if isinstance(event, yaml.AliasEvent):
             if event.anchor not in self._anchors:
@@ -111,7 +111,7 @@ class Document:
             self._anchors[event.anchor] = node
         return node
 
-    def _value(self, event: Any, where: Location, depth: int) -> Node:
+    def _value(self, event: Any, where: Location, depth: int) -> YamlNode:
         self._check_tag(event, where)
         if isinstance(event, yaml.ScalarEvent):
             return self._scalar(event, where)
@@ -119,33 +119,33 @@ class Document:
             return self._list(where, depth)
         return self._map(where, depth)
 
-    def _list(self, where: Location, depth: int) -> Node:
-        items: list[Node] = []
+    def _list(self, where: Location, depth: int) -> YamlNode:
+        items: list[YamlNode] = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             item = self._node(event, depth + 1)
             items.append(replace(item, at=item.where))
         paths = sum(item.path_characters + item.size * len(f"[{index}]") for index, item in enumerate(items))
         return _container(where, items, items, {}, paths)
 
-    def _map(self, where: Location, depth: int) -> Node:
-        items: dict[str, Node] = {}
+    def _map(self, where: Location, depth: int) -> YamlNode:
+        items: dict[str, YamlNode] = {}
         keys: dict[str, Location] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             key_at = self._location(event.start_mark)
             key = self._node(event, depth + 1)
             child = self._node(next(self._events), depth + 1)
             if isinstance(key.value, dict | list):
-                self.problems.append(Problem(key_at, "", "a key must be a text"))
+                self.problems.append(SettingsProblem(key_at, "", "a key must be a text"))
             elif key.text in items:
                 message = f"the key {shown(key.text)} appears twice; first on line {keys[key.text].line}"
-                self.problems.append(Problem(key_at, "", message))
+                self.problems.append(SettingsProblem(key_at, "", message))
             else:
                 items[key.text] = replace(child, at=key_at)
                 keys[key.text] = key_at
         paths = sum(child.path_characters + child.size * (len(key) + 1) for key, child in items.items())
         return _container(where, items, items.values(), keys, paths)
 
-    def _scalar(self, event: Any, where: Location) -> Node:
+    def _scalar(self, event: Any, where: Location) -> YamlNode:
         text: str = event.value
         before = len(self.problems)
         if _UNSOUND.search(text):
@@ -156,9 +156,9 @@ class Document:
             complain = partial(self._note, where)
             value: Scalar = substitute(text, self._environment, complain, self.substituted)
             written = _SUBSTITUTED.sub(_without_default, text)
-            return Node(where, value, where, written, from_environment=True, broken=len(self.problems) > before)
+            return YamlNode(where, value, where, written, from_environment=True, broken=len(self.problems) > before)
         value = resolve(text) if event.implicit[0] else text
-        return Node(where, value, where, text, broken=len(self.problems) > before)
+        return YamlNode(where, value, where, text, broken=len(self.problems) > before)
 
     def _check_tag(self, event: Any, where: Location) -> None:
         if event.tag not in (None, "!") and event.tag.rpartition(":")[2] not in ("str", "map", "seq"):
@@ -169,10 +169,10 @@ class Document:
             self._refuse(where, f"nested more than {MAX_DEPTH} levels deep")
 
     def _note(self, where: Location, message: str) -> None:
-        self.problems.append(Problem(where, "", message))
+        self.problems.append(SettingsProblem(where, "", message))
 
     def _refuse(self, where: Location, message: str) -> NoReturn:
-        raise SettingsErrors([*self.problems, Problem(where, "", message)])
+        raise SettingsErrors([*self.problems, SettingsProblem(where, "", message)])
 
     def _location(self, mark: yaml.Mark | None) -> Location:
         return Location(self._file, mark.line + 1, mark.column + 1) if mark else Location(self._file)
@@ -189,14 +189,14 @@ class Document:
 
 def _container(
     where: Location,
-    value: list[Node] | dict[str, Node],
-    children: Collection[Node],
+    value: list[YamlNode] | dict[str, YamlNode],
+    children: Collection[YamlNode],
     keys: dict[str, Location],
     path_characters: int,
-) -> Node:
+) -> YamlNode:
     size = 1 + sum(child.size for child in children)
     height = 1 + max((child.height for child in children), default=0)
-    return Node(where, value, where, keys=keys, size=size, height=height, path_characters=path_characters)
+    return YamlNode(where, value, where, keys=keys, size=size, height=height, path_characters=path_characters)
 
 
 def substitute(

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from calve.settings.document import Document
-from calve.settings.node import Node, kind
-from calve.settings.problems import Location, Problem, SettingsErrors, shown
+from calve.settings.node import YamlNode, kind
+from calve.settings.problems import Location, SettingsErrors, SettingsProblem, shown
 
 __all__ = ["Merged"]
 
@@ -22,15 +22,15 @@ class Merged:
     """The top-level keys of all files, and what was wrong with the files.
 
     Attributes:
-        environment: Where `${env:NAME}` looks.
+        environment: The variables of `${env:NAME}`.
         entries: The value of each top-level key; its `at` is the key's location.
         problems: What was wrong; a file that cannot be read leaves the others.
         substituted: How each text from the environment and from files is written in the YAML.
     """
 
     environment: Mapping[str, str]
-    entries: dict[str, Node] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)
+    entries: dict[str, YamlNode] = field(default_factory=dict)
+    problems: list[SettingsProblem] = field(default_factory=list)
     substituted: dict[str, str] = field(default_factory=dict)
 
     def add_path(self, path: Path) -> None:
@@ -65,11 +65,11 @@ class Merged:
         for key, node in root.value.items():
             if key in self.entries:
                 message = f"the key {shown(key)} appears twice; first at {self.entries[key].at}"
-                self.problems.append(Problem(node.at, "", message))
+                self.problems.append(SettingsProblem(node.at, "", message))
             else:
                 self.entries[key] = node
 
-    def without_secrets(self, problem: Problem) -> Problem:
+    def without_secrets(self, problem: SettingsProblem) -> SettingsProblem:
         """Return a problem whose message names `${env:NAME}` instead of its value, which may be a secret."""
         message = problem.message
         for value in sorted(self.substituted, key=len, reverse=True):
@@ -96,4 +96,4 @@ class Merged:
                 self.add_text(text, str(path))
 
     def _refuse(self, file: str, message: str, location: Location | None = None) -> None:
-        self.problems.append(Problem(location or Location(file), "", message))
+        self.problems.append(SettingsProblem(location or Location(file), "", message))

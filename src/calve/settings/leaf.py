@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from calve.settings import units
-from calve.settings.node import Node, Scalar, resolve
+from calve.settings.node import Scalar, YamlNode, resolve
 from calve.settings.option import Option
 from calve.settings.shape import Leaf, Shape, words
 
@@ -18,17 +18,17 @@ __all__ = ["choice_text", "outside", "read_leaf", "scalar_text"]
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
 
-def scalar_text(node: Node) -> str:
+def scalar_text(node: YamlNode) -> str:
     """Return a scalar as text, with environment variables replaced."""
     return node.value if isinstance(node.value, str) else node.text
 
 
-def choice_text(node: Node) -> str:
+def choice_text(node: YamlNode) -> str:
     """Return the choice of a scalar; an empty value is `null`."""
     return "null" if node.value is None else scalar_text(node)
 
 
-def read_leaf(shape: Leaf, node: Node, option: Option) -> Any:
+def read_leaf(shape: Leaf, node: YamlNode, option: Option) -> Any:
     """Read a scalar that is not null.
 
     Raises:
@@ -60,13 +60,13 @@ def read_leaf(shape: Leaf, node: Node, option: Option) -> Any:
 def outside(shape: Shape, value: Any, option: Option) -> str | None:
     """Return a message about a violated limit, or None; for lists, maps and texts the length is checked."""
     measured: Any = len(value) if isinstance(value, str | list | tuple | dict) else value
-    found = "" if option.secret or measured is not value else f", not {_limit(shape, value, value)}"
+    actual = "" if option.secret or measured is not value else f", not {_limit(shape, value, value)}"
     if option.minimum is not None and measured < option.minimum:
         if measured == 0 and option.minimum == 1 and measured is not value:
             return "must not be empty"
-        return f"must be at least {_limit(shape, option.minimum, value)}{found}"
+        return f"must be at least {_limit(shape, option.minimum, value)}{actual}"
     if option.maximum is not None and measured > option.maximum:
-        return f"must be at most {_limit(shape, option.maximum, value)}{found}"
+        return f"must be at most {_limit(shape, option.maximum, value)}{actual}"
     return None
 
 

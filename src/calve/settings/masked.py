@@ -13,7 +13,7 @@ from typing import Any
 import yaml  # type: ignore[import-untyped]
 
 from calve.credentials import is_secret_key, without_credentials
-from calve.settings.node import Node
+from calve.settings.node import YamlNode
 from calve.settings.option import declared
 from calve.settings.pipeline import Plugins
 from calve.settings.shape import Either, Entries, Items, Record, Shape, shape_of
@@ -31,7 +31,7 @@ _OPEN = frozenset(
 _PLUGINS = {"source": "sources", "processor": "processors", "processors": "processors", "sink": "sinks"}
 
 
-def masked_yaml(pipelines: Mapping[str, Node], plugins: Plugins) -> str:
+def masked_yaml(pipelines: Mapping[str, YamlNode], plugins: Plugins) -> str:
     """Return pipelines as YAML without their secrets, at most `MOST_CHARACTERS`.
 
     Args:
@@ -44,7 +44,7 @@ def masked_yaml(pipelines: Mapping[str, Node], plugins: Plugins) -> str:
     return f"{text[:MOST_CHARACTERS]}\n# and so on: this is only the beginning\n" if is_long else text
 
 
-def _pipeline(node: Node, plugins: Plugins) -> Any:
+def _pipeline(node: YamlNode, plugins: Plugins) -> Any:
     if not isinstance(node.value, dict):
         return _open(node)
     return {
@@ -53,7 +53,7 @@ def _pipeline(node: Node, plugins: Plugins) -> Any:
     }
 
 
-def _plugin(node: Node, settings: Mapping[str, type]) -> Any:
+def _plugin(node: YamlNode, settings: Mapping[str, type]) -> Any:
     if isinstance(node.value, list):
         return [_plugin(item, settings) for item in node.value]
     if not isinstance(node.value, dict):
@@ -64,7 +64,7 @@ def _plugin(node: Node, settings: Mapping[str, type]) -> Any:
     }
 
 
-def _record(settings: type, node: Node) -> Any:
+def _record(settings: type, node: YamlNode) -> Any:
     if not isinstance(node.value, dict):
         return _open(node)
     options = {name: option for option in declared(settings).values() for name in option.names}
@@ -78,7 +78,7 @@ def _record(settings: type, node: Node) -> Any:
     return values
 
 
-def _shaped(shape: Shape, node: Node) -> Any:
+def _shaped(shape: Shape, node: YamlNode) -> Any:
     shapes = shape.shapes if isinstance(shape, Either) else (shape,)
     for member in shapes:
         if isinstance(member, Record) and isinstance(node.value, dict):
@@ -90,11 +90,11 @@ def _shaped(shape: Shape, node: Node) -> Any:
     return _open(node)
 
 
-def _by_key(key: str, node: Node) -> Any:
+def _by_key(key: str, node: YamlNode) -> Any:
     return _secret(node) if is_secret_key(key) else _open(node)
 
 
-def _open(node: Node) -> Any:
+def _open(node: YamlNode) -> Any:
     """Return a value that is no secret as a whole."""
     if isinstance(node.value, dict):
         return {key: _by_key(key, child) for key, child in node.value.items()}
@@ -105,7 +105,7 @@ def _open(node: Node) -> Any:
     return without_credentials(node.value) if isinstance(node.value, str) else node.value
 
 
-def _secret(node: Node) -> Any:
+def _secret(node: YamlNode) -> Any:
     if isinstance(node.value, dict):
         return {
             key: _open(child) if key in _OPEN and not isinstance(child.value, dict | list) else _secret(child)

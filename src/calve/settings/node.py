@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from calve.settings.problems import Location, shown
 
-__all__ = ["Node", "Scalar", "kind", "locate", "nearest", "paths", "plain", "resolve"]
+__all__ = ["Scalar", "YamlNode", "kind", "locate", "nearest", "paths", "plain", "resolve"]
 
 Scalar: TypeAlias = "bool | int | float | str | None"
 
@@ -21,7 +21,7 @@ _FLOAT = re.compile(r"[-+]?([0-9]{1,40}\.[0-9]{0,40}|\.?[0-9]{1,40}(?=[.eE])|\.[
 
 
 @dataclass(frozen=True)
-class Node:
+class YamlNode:
     """One value of the document.
 
     Attributes:
@@ -38,7 +38,7 @@ class Node:
     """
 
     where: Location
-    value: Scalar | list[Node] | dict[str, Node]
+    value: Scalar | list[YamlNode] | dict[str, YamlNode]
     at: Location
     text: str = ""
     keys: dict[str, Location] = field(default_factory=dict)
@@ -63,7 +63,7 @@ def resolve(text: str) -> Scalar:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
-def kind(node: Node) -> str:
+def kind(node: YamlNode) -> str:
     """Return a description of a node for errors: `a list`, `nothing`, `true`, the text in quotes."""
     if node.value is None:
         return "nothing"
@@ -74,7 +74,7 @@ def kind(node: Node) -> str:
     return shown(node.text) if isinstance(node.value, str) else node.text
 
 
-def plain(node: Node) -> object:
+def plain(node: YamlNode) -> object:
     """Return the value in built-in Python types."""
     if isinstance(node.value, dict):
         return {key: plain(child) for key, child in node.value.items()}
@@ -83,7 +83,7 @@ def plain(node: Node) -> object:
     return node.value
 
 
-def paths(node: Node, path: str = "") -> Iterator[tuple[str, Location]]:
+def paths(node: YamlNode, path: str = "") -> Iterator[tuple[str, Location]]:
     """Yield the location of everything at and below a node, by key path (`sink[0].iceberg.catalog`)."""
     yield path, node.location
     if isinstance(node.value, dict):
@@ -94,7 +94,7 @@ def paths(node: Node, path: str = "") -> Iterator[tuple[str, Location]]:
             yield from paths(child, f"{path}[{index}]")
 
 
-def locate(node: Node, path: str) -> Location:
+def locate(node: YamlNode, path: str) -> Location:
     """Find the location of a key path below a node; of the nearest one above it, if it is not in the document."""
     locations = dict(paths(node))
     return nearest(locations, path) or node.location

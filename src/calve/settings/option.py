@@ -92,8 +92,8 @@ def option(default: Any = MISSING, doc: str = "", **rules: Unpack[Rules]) -> Any
         doc: Its meaning in one sentence.
         **rules: See `Option`.
     """
-    known = Option(doc=doc, **rules)
-    keywords: dict[str, Any] = {"metadata": {"option": known}, "repr": not known.secret, "kw_only": True}
+    declared = Option(doc=doc, **rules)
+    keywords: dict[str, Any] = {"metadata": {"option": declared}, "repr": not declared.secret, "kw_only": True}
     if isinstance(default, list | dict | set):
         keywords["default_factory"] = functools.partial(copy.deepcopy, default)
     elif default is not MISSING:

@@ -12,9 +12,9 @@ from calve.settings.assemble import Assembly
 from calve.settings.connectors import Ends, faults, joined
 from calve.settings.files import Merged
 from calve.settings.masked import masked_yaml
-from calve.settings.node import Node
+from calve.settings.node import YamlNode
 from calve.settings.pipeline import Parsed, PipelineSettings, Plugins
-from calve.settings.problems import Location, Problem, SettingsErrors, shown
+from calve.settings.problems import Location, SettingsErrors, SettingsProblem, shown
 
 __all__ = ["DATA_PREPPER", "TOP_LEVEL", "parse", "parse_text"]
 
@@ -35,7 +35,7 @@ def parse(path: str | Path, plugins: Plugins, environment: Mapping[str, str] | N
     Args:
         path: The file or folder, as the user named it; errors begin with it.
         plugins: What the pipelines may use.
-        environment: Where `${env:NAME}` looks; the process's environment if not given.
+        environment: The variables of `${env:NAME}`; the process's environment if not given.
 
     Raises:
         SettingsErrors: With everything that is wrong.
@@ -56,7 +56,7 @@ def parse_text(
 
 def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
     problems = merged.problems
-    warnings: list[Problem] = []
+    warnings: list[SettingsProblem] = []
     pipelines: list[PipelineSettings | None] = []
     ends: list[Ends | None] = []
     for name, node in merged.entries.items():
@@ -64,42 +64,49 @@ def _parsed(merged: Merged, plugins: Plugins, source: str) -> Parsed:
             _check_top_level(name, node, problems, warnings)
             continue
         if name in _PARTS and not (isinstance(node.value, dict) and "source" in node.value):
-            problems.append(Problem(node.at, name, "indent it below the name of a pipeline"))
+            problems.append(SettingsProblem(node.at, name, "indent it below the name of a pipeline"))
             continue
         if refused := _refused_name(name):
-            problems.append(Problem(node.at, name, refused))
+            problems.append(SettingsProblem(node.at, name, refused))
         assembly = Assembly(plugins, name)
         pipelines.append(assembly.pipeline(node))
         ends.append(assembly.ends)
         problems += assembly.binder.problems
         warnings += assembly.binder.warnings
     if not pipelines and not problems:
-        problems.append(Problem(Location(source), "", "no pipeline is defined"))
+        problems.append(SettingsProblem(Location(source), "", "no pipeline is defined"))
     problems += faults(list(filter(None, ends)), merged.entries.keys() - {*TOP_LEVEL})
     if not problems:
         valid = list(filter(None, pipelines))
         whole, problems = joined(valid)
-        problems += plugins.faults(whole, {one.name: one for one in valid})
+        problems += plugins.faults(whole, {pipeline.name: pipeline for pipeline in valid})
     if problems:
         raise SettingsErrors(map(merged.without_secrets, problems))
     whole = [
-        replace(one, shown=masked_yaml({name: merged.entries[name] for name in (one.name, *one.feeds)}, plugins))
-        for one in whole
+        replace(
+            parsed_pipeline,
+            shown=masked_yaml(
+                {name: merged.entries[name] for name in (parsed_pipeline.name, *parsed_pipeline.feeds)}, plugins
+            ),
+        )
+        for parsed_pipeline in whole
     ]
     return Parsed(whole, sorted(map(merged.without_secrets, warnings)))
 
 
-def _check_top_level(name: str, node: Node, problems: list[Problem], warnings: list[Problem]) -> None:
+def _check_top_level(
+    name: str, node: YamlNode, problems: list[SettingsProblem], warnings: list[SettingsProblem]
+) -> None:
     if name != "version":
-        warnings.append(Problem(node.at, name, "is ignored; Calve has no extensions"))
+        warnings.append(SettingsProblem(node.at, name, "is ignored; Calve has no extensions"))
         return
     version = _VERSION.fullmatch(node.text)
     if version is None:
-        problems.append(Problem(node.location, name, 'expected a version such as "2"'))
+        problems.append(SettingsProblem(node.location, name, 'expected a version such as "2"'))
     elif (int(version[1]), int(version[2] or 0)) > DATA_PREPPER:
         current = ".".join(map(str, DATA_PREPPER))
         message = f"the version {node.text} is not compatible with the current version {current}"
-        problems.append(Problem(node.location, name, message))
+        problems.append(SettingsProblem(node.location, name, message))
 
 
 def _refused_name(name: str) -> str:

@@ -10,11 +10,11 @@ from typing import Any
 from calve.errors import SettingsError
 from calve.settings.node import nearest
 from calve.settings.option import option
-from calve.settings.problems import Location, Problem
+from calve.settings.problems import Location, SettingsProblem
 
 __all__ = [
     "DEFAULT_ROUTE",
-    "Gate",
+    "GateSettings",
     "Parsed",
     "PipelineKeys",
     "PipelineSettings",
@@ -49,7 +49,7 @@ class Plugins:
     processors: Mapping[str, type] = field(default_factory=dict)
     refused_processors: Mapping[str, str] = field(default_factory=dict)
     condition: Callable[[str], object] | None = None
-    faults: Callable[[Sequence[PipelineSettings], Mapping[str, PipelineSettings]], Iterable[Problem]] = (
+    faults: Callable[[Sequence[PipelineSettings], Mapping[str, PipelineSettings]], Iterable[SettingsProblem]] = (
         lambda pipelines, by_name: ()
     )
 
@@ -124,7 +124,7 @@ class Plugin:
 
 
 @dataclass(frozen=True)
-class Gate:
+class GateSettings:
     """The routes of one pipeline that an event must match on its way to a sink.
 
     Attributes:
@@ -151,7 +151,7 @@ class SinkEntry(Plugin):
     """
 
     pipeline: str = ""
-    gates: tuple[Gate, ...] = ()
+    gates: tuple[GateSettings, ...] = ()
     routes: tuple[str, ...] = ()
     include_keys: tuple[str, ...] = ()
     exclude_keys: tuple[str, ...] = ()
@@ -201,9 +201,9 @@ class PipelineSettings:
         """
         return nearest(self.locations, path) or Location(self.file, self.line)
 
-    def problem(self, path: str, message: str) -> Problem:
+    def problem(self, path: str, message: str) -> SettingsProblem:
         """Return an error about a key path, to be raised in a `SettingsErrors`."""
-        return Problem(self.where(path), f"{self.name}.{path}" if path else self.name, message)
+        return SettingsProblem(self.where(path), f"{self.name}.{path}" if path else self.name, message)
 
 
 @dataclass(frozen=True)
@@ -211,7 +211,7 @@ class Parsed:
     """All pipelines with a source of their own, in the order of the files, and the warnings."""
 
     pipelines: list[PipelineSettings]
-    warnings: list[Problem]
+    warnings: list[SettingsProblem]
 
 
 def named(pipelines: Sequence[PipelineSettings], name: str | None) -> list[PipelineSettings]:
@@ -220,15 +220,15 @@ def named(pipelines: Sequence[PipelineSettings], name: str | None) -> list[Pipel
     Raises:
         SettingsError: No pipeline has this name.
     """
-    found = [one for one in pipelines if name in (None, one.name)]
-    if feeder := next((one.name for one in pipelines if name in one.feeds), None):
+    selected = [pipeline for pipeline in pipelines if name in (None, pipeline.name)]
+    if feeder := next((pipeline.name for pipeline in pipelines if name in pipeline.feeds), None):
         message = f"The pipeline {name} runs as a part of {feeder}, which feeds it"
         raise SettingsError(message, step="settings", target=name or "", hint=f"Choose {feeder}: --pipeline {feeder}")
-    if not found:
-        known = ", ".join(one.name for one in pipelines)
+    if not selected:
+        names = ", ".join(pipeline.name for pipeline in pipelines)
         message = f"The configuration has no pipeline {name}"
-        raise SettingsError(message, step="settings", target=name or "", hint=f"It has: {known}")
-    return found
+        raise SettingsError(message, step="settings", target=name or "", hint=f"It has: {names}")
+    return selected
 
 
 def only(pipelines: Sequence[PipelineSettings], name: str | None) -> PipelineSettings:
@@ -237,9 +237,9 @@ def only(pipelines: Sequence[PipelineSettings], name: str | None) -> PipelineSet
     Raises:
         SettingsError: No pipeline has this name, or there are several.
     """
-    found = named(pipelines, name)
-    if len(found) > 1:
-        names = ", ".join(one.name for one in found)
-        message = f"There are {len(found)} pipelines"
+    selected = named(pipelines, name)
+    if len(selected) > 1:
+        names = ", ".join(pipeline.name for pipeline in selected)
+        message = f"There are {len(selected)} pipelines"
         raise SettingsError(message, step="settings", hint=f"Choose one with --pipeline: {names}")
-    return found[0]
+    return selected[0]

@@ -9,7 +9,7 @@ from typing import Any
 
 from calve.errors import SettingsError
 
-__all__ = ["Location", "Problem", "SettingsErrors", "shown", "unknown"]
+__all__ = ["Location", "SettingsErrors", "SettingsProblem", "shown", "unknown"]
 
 
 @dataclass(frozen=True, order=True)
@@ -25,7 +25,7 @@ class Location:
 
 
 @dataclass(frozen=True, order=True)
-class Problem:
+class SettingsProblem:
     """One error or warning: where, at which key path (may be empty), and what."""
 
     location: Location
@@ -43,7 +43,7 @@ class SettingsErrors(SettingsError):  # noqa: N818 - several of them
         problems: At least one.
     """
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[SettingsProblem]) -> None:
         self.problems = tuple(sorted(set(problems)))
         super().__init__("\n".join(map(str, self.problems)), step="settings")
 
@@ -55,9 +55,9 @@ class SettingsErrors(SettingsError):  # noqa: N818 - several of them
         return {**super().to_dict(), "error": "SettingsError"}
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
+def unknown(what: str, name: str, candidates: Iterable[str]) -> str:
     """Return a message about an unknown name, with a similar name and all known names."""
-    names = sorted(set(known))
+    names = sorted(set(candidates))
     folded = {known_name.lower(): known_name for known_name in names}
     near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     meant = f"; did you mean {folded[near[0]]}?" if near else ""

@@ -68,9 +68,9 @@ def _pipeline(plugins: Plugins) -> dict[str, Any]:
     }
 
 
-def _plugin(known: Mapping[str, type], shared: dict[str, Any]) -> dict[str, Any]:
+def _plugin(plugins: Mapping[str, type], shared: dict[str, Any]) -> dict[str, Any]:
     """A map with one plugin; `shared` are properties that each of them takes as well."""
-    named = {name: _record(settings, shared) for name, settings in known.items()}
+    named = {name: _record(settings, shared) for name, settings in plugins.items()}
     return {
         "type": "object",
         "properties": named,

@@ -1,4 +1,4 @@
-"""What a value of an option may look like: a Python type, read once for parsing, JSON Schema and reference alike."""
+"""Shapes of option values: Python types, read once for parsing, JSON Schema and the reference."""
 
 from __future__ import annotations
 

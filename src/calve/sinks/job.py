@@ -66,14 +66,14 @@ class SinkWriter(Protocol):
         table_of_row: TableOfRow,
         unrouted: list[RowNumbers] | None = None,
     ) -> Iterator[tuple[str, pa.Table]]:
-        """Write events of tables that are alike (`SinkJob.alike`); yield tables with rejects (`REJECTS`).
+        """Write events of tables with one `SinkJob.conversion_key`; yield tables with rejects (`REJECTS`).
 
         Args:
             tables: The tables' names, as the route gives them.
             events: Events with metadata and the columns that the job needs.
             table_of_row: Of each event, the position of its table.
-            unrouted: Only for `SinkJob.checked_tables`: the events were routed at a first look. Gets the positions of
-                those that are nowhere written or rejected, because only all of an event tells where it belongs.
+            unrouted: Only for `SinkJob.self_validating_tables`, if the route is provisional: gets the positions of
+                events that are nowhere written or rejected, because only all of an event tells where it belongs.
 
         Raises:
             CalveError: The server is away or refuses all.
@@ -81,11 +81,11 @@ class SinkWriter(Protocol):
         ...
 
     def finish(self) -> list[Misfit]:
-        """Write what waits for the last event; return the tables that events do not fit, whose events come again."""
+        """Write buffered changes. Return misfits; their events are read again in the next pass."""
         ...
 
-    def gather(self, held: dict[Stream, list[pa.Table]]) -> None:
-        """Write the parts that other tasks handed on, instead of events; only where the job has `gathers_bytes`."""
+    def write_shuffled(self, parts: dict[Stream, list[pa.Table]]) -> None:
+        """Write the parts that other tasks shuffled, instead of events, if the job has `shuffle_below_bytes`."""
         ...
 
     def close(self, files: Mapping[Stream, Written]) -> Receipt:
@@ -140,22 +140,22 @@ class SinkJob(ABC):
         return True
 
     @property
-    def gathers_bytes(self) -> int:
-        """Parts of less bytes are handed on to be written together; 0: none."""
+    def shuffle_below_bytes(self) -> int:
+        """Smaller parts are shuffled, to be written together; 0: none."""
         return 0
 
     @property
-    def has_parts(self) -> bool:
-        """Whether a task may have small parts to hand on, although a batch of several tasks is never small itself."""
+    def may_shuffle(self) -> bool:
+        """Whether a task may have small parts to shuffle, although a batch of several tasks is never small itself."""
         return False
 
     @property
-    def keeps_keys(self) -> bool:
+    def preserves_source_keys(self) -> bool:
         """Whether rows that differ in the key of their source table never change the same row of a target."""
         return True
 
     @property
-    def checked_tables(self) -> Collection[str]:
+    def self_validating_tables(self) -> Collection[str]:
         """The tables whose writing finds events that are no JSON objects, or repeat a field which the route reads."""
         return ()
 
@@ -167,8 +167,8 @@ class SinkJob(ABC):
         """Return the same job for rows that are compared with those of its tables; without tables they are written."""
         return self
 
-    def alike(self, table: str) -> Hashable:
-        """Return what tables have in common whose events are written together; of other tables it differs."""
+    def conversion_key(self, table: str) -> Hashable:
+        """Return a key that is the same for tables whose events are converted together."""
         return table
 
     @abstractmethod
@@ -222,16 +222,16 @@ class DirectWriter:
         table_of_row: TableOfRow,
         unrouted: list[RowNumbers] | None = None,
     ) -> Iterator[tuple[str, pa.Table]]:
-        """Write events of one table, as no two are alike."""
+        """Write events of one table, as each has a key of its own."""
         yield tables[0], self._work.timed("write", self._events.write, tables[0], events)
 
     def finish(self) -> list[Misfit]:
         """Return nothing: everything is written."""
         return []
 
-    def gather(self, held: dict[Stream, list[pa.Table]]) -> None:
-        """Refuse: nothing is handed on."""
-        raise InvariantError("A sink that writes as it goes has no parts to gather", step="write")
+    def write_shuffled(self, parts: dict[Stream, list[pa.Table]]) -> None:
+        """Refuse: nothing is shuffled."""
+        raise InvariantError("A sink that writes as it goes shuffles no parts", step="write")
 
     def close(self, files: Mapping[Stream, Written]) -> Receipt:
         """Return the documents that were written."""

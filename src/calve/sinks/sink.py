@@ -26,7 +26,7 @@ from calve.dead_letters.rejects import DeadLetterLocation
 from calve.dead_letters.room import RoomLimits
 from calve.observe.log import Log
 from calve.record.target import BranchRef
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 from calve.settings import SinkEntry
 from calve.sinks.job import SinkJob
 from calve.sources.source import SourceTable
@@ -115,7 +115,7 @@ class SinkTables(Protocol):
         letters: The table of the sink's dead letters, if it has one.
         static: Its only table; None: events say their table.
         may_grow: Whether batches of a backlog may be larger than `max_batch_bytes` if their files are small.
-        always_gathers: Whether small parts are always written together.
+        always_shuffles: Whether small parts are always written together.
         max_open_writers: The most files that a task keeps open.
         equality_delete_limit: The most rows of equality deletes of a table; 0: no limit.
         limits: When a table needs maintenance; None: never.
@@ -126,7 +126,7 @@ class SinkTables(Protocol):
     letters: LetterTarget | None
     static: str | None
     may_grow: bool
-    always_gathers: bool
+    always_shuffles: bool
     max_open_writers: int
     equality_delete_limit: int
     limits: Limits | None
@@ -179,7 +179,7 @@ class SinkTables(Protocol):
         """Set a table to its state after a commit, or load it again."""
         ...
 
-    def check_times(self, entries: Iterable[TableFiles]) -> None:
+    def check_times(self, entries: Iterable[StagedFiles]) -> None:
         """Warn once about each column whose numbers seem to have another unit; `entries` are staged files."""
         ...
 

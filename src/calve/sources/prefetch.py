@@ -8,14 +8,14 @@ import threading
 from collections.abc import Generator, Iterable
 from typing import Any, TypeVar
 
-__all__ = ["ahead"]
+__all__ = ["prefetch"]
 
 T = TypeVar("T")
 _DEPTH = 2
 _DONE = object()
 
 
-def ahead(parts: Iterable[Iterable[T]]) -> Generator[T, None, None]:
+def prefetch(parts: Iterable[Iterable[T]]) -> Generator[T, None, None]:
     """Yield the items of the parts, in order, prefetching up to two items.
 
     An error of the parts is raised here, at its position. Closing the iterator ends the thread.

@@ -16,7 +16,7 @@ from typing import BinaryIO
 from calve.files.private import make_private, private
 from calve.state import durable
 from calve.state.folder import NewFile, TaggedContent
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["LocalFolder"]
 
@@ -133,7 +133,7 @@ class LocalFolder:
             for file in unfinished.glob("[!._]*"):
                 durable.sync(file)
             durable.sync(unfinished)
-            reach("spool.before-publish")
+            stop_at("spool.before-publish")
             unfinished.rename(self.path / name)
             durable.sync(self.path)
         except OSError as error:

@@ -20,7 +20,7 @@ from calve.errors import CalveError, SettingsError, SetupError, WriteError
 from calve.files.temporary import temporary_folder
 from calve.state.clients import CREDENTIALS, SET_CLOCK, blames_clock, connected
 from calve.state.folder import Listed, NewFile, TaggedContent
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -191,7 +191,7 @@ class StoreFolder:
             for file in sorted((temporary / name).glob("[!._]*")):
                 if file.name != last:
                     (self / name).upload(file.name, file)
-            reach("spool.before-publish")
+            stop_at("spool.before-publish")
             (self / name).upload(last, temporary / name / last)
 
     def upload(self, name: str, file: Path | IO[bytes]) -> None:

@@ -26,7 +26,10 @@ def arrow_schema(schema: Schema) -> pa.Schema:
     kind = schema.as_struct()
     plain = schema_to_pyarrow(Schema(*_without_variants(kind).fields))
     return pa.schema(
-        [each.with_type(_filled(field.field_type, each.type)) for field, each in zip(kind.fields, plain, strict=True)]
+        [
+            arrow_field.with_type(_filled(field.field_type, arrow_field.type))
+            for field, arrow_field in zip(kind.fields, plain, strict=True)
+        ]
     )
 
 
@@ -53,7 +56,9 @@ def _filled(kind: iceberg.IcebergType, arrow: pa.DataType) -> pa.DataType:
             return VARIANT
         case iceberg.StructType():
             below = zip(kind.fields, (arrow.field(i) for i in range(arrow.num_fields)), strict=True)
-            return pa.struct([each.with_type(_filled(field.field_type, each.type)) for field, each in below])
+            return pa.struct(
+                [arrow_field.with_type(_filled(field.field_type, arrow_field.type)) for field, arrow_field in below]
+            )
         case iceberg.ListType():
             return pa.large_list(arrow.value_field.with_type(_filled(kind.element_type, arrow.value_type)))
         case iceberg.MapType():

@@ -31,10 +31,12 @@ def create_table(
     location: str | None = None,
 ) -> str:
     """Return the statement that creates a table; `identifier` begins with the catalog's name."""
-    columns = [f"  {_name(each.name)} {type_sql(each.field_type)}{_constraint(each)}" for each in schema.fields]
+    columns = [f"  {_name(field.name)} {type_sql(field.field_type)}{_constraint(field)}" for field in schema.fields]
     clauses = [f"CREATE TABLE {_dotted(identifier)} (", ",\n".join(columns), ") USING iceberg"]
     if partition_fields:
-        clauses.append(f"PARTITIONED BY ({', '.join(_partition(*one) for one in partition_fields)})")
+        clauses.append(
+            f"PARTITIONED BY ({', '.join(_partition(*partition_field) for partition_field in partition_fields)})"
+        )
     if location:
         clauses.append(f"LOCATION {spark_text(location)}")
     if properties:
@@ -68,7 +70,7 @@ def type_sql(kind: iceberg.IcebergType) -> str:
     """Return a type as Spark SQL writes it."""
     match kind:
         case iceberg.StructType():
-            fields = [f"{_name(each.name)}: {type_sql(each.field_type)}{_constraint(each)}" for each in kind.fields]
+            fields = [f"{_name(field.name)}: {type_sql(field.field_type)}{_constraint(field)}" for field in kind.fields]
             return f"struct<{', '.join(fields)}>"
         case iceberg.ListType():
             return f"array<{type_sql(kind.element_type)}>"
@@ -99,5 +101,5 @@ def _dotted(path: str) -> str:
 def _name(name: str) -> str:
     if _PLAIN(name):
         return name
-    shown = "".join(char if char.isprintable() else repr(char)[1:-1] for char in name)
-    return spark_name(shown)
+    printable = "".join(char if char.isprintable() else repr(char)[1:-1] for char in name)
+    return spark_name(printable)

@@ -36,7 +36,7 @@ def schema_from_columns(columns: Iterable[Mapping[str, Any]]) -> Schema:
     fields: list[iceberg.NestedField] = []
     for number, column in enumerate(columns, 1):
         name = str(column.get("name") or "")
-        if not name or any(each.name == name for each in fields):
+        if not name or any(field.name == name for field in fields):
             problem = f"the name {name!r} appears twice" if name else f"column {number} has no name"
             raise SettingsError(f"schema.columns cannot be read: {problem}", step="settings")
         kind = parse_type(str(column.get("type") or ""), nested_ids.__next__)
@@ -56,15 +56,15 @@ def partition_spec_fields(
     Raises:
         SettingsError: The message lists what is allowed.
     """
-    found: list[PartitionField] = []
+    fields: list[PartitionField] = []
     for entry in entries:
         column, transform = _from_text(entry) if isinstance(entry, str) else _from_entry(entry)
-        if (column, transform) in found:
+        if (column, transform) in fields:
             raise _error(entry, "it appears twice")
         if schema is not None:
             _check(entry, column, transform, schema)
-        found.append((column, transform))
-    return found
+        fields.append((column, transform))
+    return fields
 
 
 def _from_entry(entry: Mapping[str, Any]) -> PartitionField:

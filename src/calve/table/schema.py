@@ -68,11 +68,11 @@ def path_of(schema: Schema, field_id: int) -> tuple[str, ...]:
     """
 
     def below(fields: Iterable[iceberg.NestedField]) -> tuple[str, ...]:
-        for each in fields:
-            if each.field_id == field_id:
-                return (each.name,)
-            if isinstance(each.field_type, iceberg.StructType) and (path := below(each.field_type.fields)):
-                return (each.name, *path)
+        for field in fields:
+            if field.field_id == field_id:
+                return (field.name,)
+            if isinstance(field.field_type, iceberg.StructType) and (path := below(field.field_type.fields)):
+                return (field.name, *path)
         return ()
 
     if path := below(schema.fields):
@@ -91,9 +91,10 @@ _IN_SCHEMAS = ("type", "element", "value", "key")
 def _with_variants(data: Any) -> Any:
     """Replace `variant` where JSON has a type: only after these keys, because a field may have any name."""
     if isinstance(data, list):
-        return [_with_variants(each) for each in data]
+        return [_with_variants(inner) for inner in data]
     if not isinstance(data, dict):
         return VariantType() if data == "variant" else data
     return {
-        name: _with_variants(each) if name in _IN_SCHEMAS or name == "fields" else each for name, each in data.items()
+        name: _with_variants(inner) if name in _IN_SCHEMAS or name == "fields" else inner
+        for name, inner in data.items()
     }

@@ -92,7 +92,7 @@ class _Parser:
             required = self._peek() == "required" and bool(self._word("required"))
             if required and isinstance(kind, iceberg.UnknownType):
                 raise self._error("a field of type unknown is always null and cannot be required")
-            if any(each.name == name for each in fields):
+            if any(field.name == name for field in fields):
                 raise self._error(f"the field {name!r} appears twice")
             fields.append(iceberg.NestedField(number, name, kind, required=required))
             if self._peek() != ",":
@@ -126,21 +126,21 @@ class _Parser:
         return iceberg.DecimalType(precision, scale)
 
     def _peek(self) -> str:
-        found = _TOKEN.match(self._text, self._at)
-        return (found[1] or found[2]) if found else ""
+        match = _TOKEN.match(self._text, self._at)
+        return (match[1] or match[2]) if match else ""
 
     def _word(self, wanted: str) -> str:
-        found = _TOKEN.match(self._text, self._at)
-        if not found or not found[1]:
+        match = _TOKEN.match(self._text, self._at)
+        if not match or not match[1]:
             raise self._error(f"expected {wanted}")
-        self._at = found.end()
-        return found[1].strip('"`') if found[1][0] in '"`' else found[1]
+        self._at = match.end()
+        return match[1].strip('"`') if match[1][0] in '"`' else match[1]
 
     def _sign(self, sign: str) -> None:
-        found = _TOKEN.match(self._text, self._at)
-        if not found or found[2] != sign:
+        match = _TOKEN.match(self._text, self._at)
+        if not match or match[2] != sign:
             raise self._error(f"expected {sign!r}")
-        self._at = found.end()
+        self._at = match.end()
 
     def _number(self, low: int, high: int) -> int:
         word = self._word("a number")

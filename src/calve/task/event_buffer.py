@@ -8,15 +8,14 @@ import pyarrow as pa
 from calve.convert.by_table import TableOfRow
 from calve.record.target import TableRef
 from calve.sources.source import READ_ROWS
+from calve.task.isolation import Shares
 
-__all__ = ["EventBuffer", "Shares"]
+__all__ = ["EventBuffer"]
 
-Shares = list[tuple[TableRef, pa.Array | None]]
-"""Tables with the positions of their events in a batch, ascending; None: all events, of one table."""
 _BUFFER_BYTES = 32 << 20
 _BUFFER_ROWS = READ_ROWS // 2
 _ROWS_A_TABLE = 256
-"""Many tables gather more rows: each table's part of a conversion has a price of its own, whatever its rows."""
+"""With many tables more rows wait: each table's part of a conversion has a price of its own, whatever its rows."""
 _MOST_BYTES = 64 << 20
 
 
@@ -24,7 +23,7 @@ class EventBuffer:
     """Events of tables that can be converted together; runs on an executor.
 
     Attributes:
-        targets: The tables, by the number that `take` returns.
+        targets: The tables, by the number that `drain` returns.
         rows: How many events wait.
         size_bytes: Their size.
     """
@@ -67,7 +66,7 @@ class EventBuffer:
         self.rows += len(events)
         self.size_bytes += events.nbytes
 
-    def take(self) -> tuple[pa.Table, TableOfRow]:
+    def drain(self) -> tuple[pa.Table, TableOfRow]:
         """Return and forget the buffered events, those of each table in their order, and the table number of each."""
         events, table_of_row = pa.concat_tables(self._events).combine_chunks(), np.concatenate(self._table_of_row)
         self._events, self._table_of_row, self.rows, self.size_bytes = [], [], 0, 0

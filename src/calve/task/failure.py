@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark import TaskContext
@@ -12,20 +11,12 @@ from pyspark import TaskContext
 from calve.credentials import in_short
 from calve.errors import CalveError, EngineError, UnprocessableError, WriteError
 from calve.record.receipt import Failure, Receipt
-from calve.record.target import TableRef
 from calve.task.job import Job
 from calve.task.secrets import remember_secrets
+from calve.task.step_clock import StepClock
 from calve.write.writer import UnwrittenFileError
 
-__all__ = ["Discards", "Doing", "attempt", "reported"]
-
-
-@dataclass
-class Doing:
-    """The current step of a task, and its table; None: not a single table."""
-
-    step: str = "read"
-    target: TableRef | None = None
+__all__ = ["Discards", "attempt", "reported"]
 
 
 class Discards(Protocol):
@@ -41,31 +32,31 @@ def attempt() -> str:
     return f"{context.taskAttemptId() if context else 0}"
 
 
-def reported(job: Job, task: Discards, run: Callable[[], Receipt], doing: Doing) -> Receipt | Failure:
+def reported(job: Job, task: Discards, run: Callable[[], Receipt], clock: StepClock) -> Receipt | Failure:
     """Return the receipt of a task, or the error that ended it; after an error its files are removed."""
     remember_secrets(job)
     try:
         return run()
     except Exception as error:
         task.discard()
-        return Failure.of(_known(job, error, doing))
+        return Failure.of(_as_calve_error(job, error, clock))
 
 
-def _known(job: Job, error: BaseException, doing: Doing) -> CalveError:
+def _as_calve_error(job: Job, error: BaseException, clock: StepClock) -> CalveError:
     """Convert an error to Calve's. The events may be the reason of an unexpected error, unless it is the machine's."""
     if isinstance(error, UnwrittenFileError) and error.__cause__ is not None:
-        return _known(job, error.__cause__, Doing(doing.step, error.key.target))
+        return _as_calve_error(job, error.__cause__, StepClock(clock.step, error.key.target))
     message = in_short(error)
     match error:
         case CalveError():
             return error
         case OSError():
             hint = "Check the disks of the executors and the storage; Calve retries the batch"
-            return WriteError(f"A task failed: {message}", step=doing.step, target=job.pipeline, hint=hint)
+            return WriteError(f"A task failed: {message}", step=clock.step, target=job.pipeline, hint=hint)
         case ImportError():
             hint = "Install Calve with its dependencies on the executors; `calve doctor` lists what is missing"
-            return EngineError(f"A task failed: {message}", step=doing.step, target=job.pipeline, hint=hint)
-    sink = doing.target.sink if doing.target else 0 if len(job.sinks) == 1 else None
-    table = doing.target.table if doing.target else ""
+            return EngineError(f"A task failed: {message}", step=clock.step, target=job.pipeline, hint=hint)
+    sink = clock.target.sink if clock.target else 0 if len(job.sinks) == 1 else None
+    table = clock.target.table if clock.target else ""
     evidence = "".join(traceback.format_exception(error))
-    return UnprocessableError(message, step=doing.step, target=table, sink=sink, evidence=evidence)
+    return UnprocessableError(message, step=clock.step, target=table, sink=sink, evidence=evidence)

@@ -7,6 +7,7 @@ Runs on executors.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,9 +16,14 @@ import pyarrow as pa
 from calve.arrays import Mask
 from calve.event.columns import POSITION
 from calve.event.reject import Code, reject_rows
+from calve.record.target import TableRef
 
-__all__ = ["WHOLE", "Excluded", "Isolation", "Window", "position"]
+__all__ = ["WHOLE", "Excluded", "Isolation", "RejectRows", "Shares", "Window", "position"]
 
+RejectRows = Callable[[TableRef, pa.Table, pa.Table], None]
+"""Gets a target (without a table: unknown), events, and which of them are rejected (`REJECTS`)."""
+Shares = list[tuple[TableRef, pa.Array | None]]
+"""Tables with the positions of their events in a batch, ascending; None: all events, of one table."""
 _ROW_BITS = 40
 Window = tuple[int, int]
 """Positions from the first up to, not including, the second."""
@@ -79,21 +85,39 @@ class Isolation:
         events = events.append_column(POSITION, pa.array(np.arange(start, start + len(events), dtype=np.int64)))
         return events if self.window is None else events.filter(pa.array(_within(events, self.window)))
 
-    def left_out(self, events: pa.Table, sink: int | None, table: str = "") -> tuple[Mask, pa.Table]:
-        """Return a mask of the remaining events, and the `REJECTS` of the others.
+    def keep_events(self, events: pa.Table, sinks: int, reject: RejectRows) -> pa.Table:
+        """Return the events that are not excluded for all sinks; the others become dead letters of every sink."""
+        if not self.excluded:
+            return events
+        keep, rejects = self._split(events, None, "")
+        for sink in range(sinks if len(rejects) else 0):
+            reject(TableRef(sink, ""), events, rejects)
+        return events.filter(pa.array(keep))
 
-        Args:
-            events: The events, with their positions.
-            sink: Use the exclusions of this sink; None: those of all sinks.
-            table: The table of the events.
-        """
-        stay, rejects = np.ones(len(events), bool), []
-        for one in self.excluded:
-            if one.sink in (None, sink) and one.table in ("", table):
-                rows = np.flatnonzero(_within(events, one.window) & stay)
-                stay[rows] = False
-                rejects.append(reject_rows(pa.array(rows), Code.UNPROCESSABLE, "", one.reason))
-        return stay, pa.concat_tables(rejects or [reject_rows(pa.array([], pa.int64()), Code.UNPROCESSABLE, "", "")])
+    def keep_shares(self, events: pa.Table, shares: Shares, reject: RejectRows) -> Shares:
+        """Return the shares without the events that are excluded for their sinks, which become dead letters."""
+        if not self.excluded:
+            return shares
+        remaining: Shares = []
+        for target, at in shares:
+            positions = np.arange(len(events)) if at is None else at.to_numpy()
+            rows = events.take(pa.array(positions))
+            keep, rejects = self._split(rows, target.sink, target.table)
+            if len(rejects):
+                reject(target, rows, rejects)
+            if keep.any():
+                remaining.append((target, at if keep.all() else pa.array(positions[keep])))
+        return remaining
+
+    def _split(self, events: pa.Table, sink: int | None, table: str) -> tuple[Mask, pa.Table]:
+        """Return a mask of the events to keep, and the `REJECTS` of the others; sink None: those of all sinks."""
+        keep, rejects = np.ones(len(events), bool), []
+        for excluded in self.excluded:
+            if excluded.sink in (None, sink) and excluded.table in ("", table):
+                rows = np.flatnonzero(_within(events, excluded.window) & keep)
+                keep[rows] = False
+                rejects.append(reject_rows(pa.array(rows), Code.UNPROCESSABLE, "", excluded.reason))
+        return keep, pa.concat_tables(rejects or [reject_rows(pa.array([], pa.int64()), Code.UNPROCESSABLE, "", "")])
 
 
 WHOLE = Isolation()

@@ -13,10 +13,7 @@ from calve.sinks.job import SinkJob
 from calve.sources.source import Reader
 from calve.task.isolation import WHOLE, Isolation
 
-__all__ = [
-    "STEPS",
-    "Job",
-]
+__all__ = ["STEPS", "Job"]
 
 STEPS = ("read", "decode", "process", "route", "convert", "write")
 """The steps whose seconds a receipt has."""
@@ -34,7 +31,7 @@ class Job:
         splits: The number of splits of the batch.
         isolation: Which events of the batch are read, and which become dead letters.
         number: The pass: 0, then 1 and more for the tables that had misfits.
-        gatherers: How many tasks write the parts that others hand on; 0: all tasks write everything themselves.
+        shuffle_partitions: How many reduce tasks write the small parts of the tasks; 0: all tasks write their own.
         only: The tables to write in this pass, by the number of the task that could not write them; None: all.
         serde: How values with a schema become rows; None: events are JSON, or rows already.
         envelopes: How to decode the envelopes of a change stream; None: events are rows.
@@ -48,7 +45,7 @@ class Job:
     max_open_writers: int
     origin: tuple[str, ...] = ()
     number: int = 0
-    gatherers: int = 0
+    shuffle_partitions: int = 0
     only: Mapping[int, frozenset[TableRef]] | None = None
     time_tenths: int = 0
     split_numbers: Sequence[Sequence[int]] = ()
@@ -64,12 +61,12 @@ class Job:
         return frozenset[str]().union(*(sink.needs for sink in self.sinks))
 
     @property
-    def limits(self) -> list[int]:
-        """For each sink: parts with less bytes are handed on."""
-        return [sink.gathers_bytes for sink in self.sinks]
+    def shuffle_below_bytes(self) -> list[int]:
+        """For each sink: smaller parts are shuffled."""
+        return [sink.shuffle_below_bytes for sink in self.sinks]
 
     @property
-    def keeps_keys(self) -> bool:
+    def preserves_source_keys(self) -> bool:
         """Whether rows that differ in the key of their source table never change the same row of a target."""
         is_unchanged = self.processors is None and self.serde is None and self.envelopes is None
-        return is_unchanged and all(sink.keeps_keys for sink in self.sinks)
+        return is_unchanged and all(sink.preserves_source_keys for sink in self.sinks)

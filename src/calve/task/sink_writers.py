@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from calve.record.receipt import Misfit, Receipt
 from calve.record.target import TableRef
 from calve.sinks.job import SinkWriter, Work
-from calve.task.failure import Doing
 from calve.task.job import Job
+from calve.task.step_clock import StepClock
 from calve.write.shuffle import Shuffle
 from calve.write.writer import Writers
 
@@ -25,20 +23,16 @@ class SinkWriters:
         task: The number of the task.
         files: The data files of the task.
         shuffle: Gets small parts, which another task writes.
-        doing: Gets the current table.
-        timed: Calls a function with arguments, and counts the time to a step.
+        clock: Gets the current table, and the time of the steps.
     """
 
-    def __init__(
-        self, job: Job, task: int, files: Writers, shuffle: Shuffle | None, doing: Doing, timed: Callable[..., Any]
-    ) -> None:
+    def __init__(self, job: Job, task: int, files: Writers, shuffle: Shuffle | None, clock: StepClock) -> None:
         self._job = job
         self._files = files
-        self._doing = doing
-        self._timed = timed
+        self._clock = clock
         self._writers: dict[int, SinkWriter] = {}
         self._work = partial(
-            Work, task=task, run=job.run, origin=job.origin, writers=files, shuffle=shuffle, timed=timed
+            Work, task=task, run=job.run, origin=job.origin, writers=files, shuffle=shuffle, timed=clock.timed
         )
 
     def of(self, sink: int) -> SinkWriter:
@@ -49,24 +43,24 @@ class SinkWriters:
         return self._writers[sink]
 
     def finish(self) -> list[Misfit]:
-        """Write everything that waits for the last event; return the misfits."""
+        """Write what is kept until the last event; return the misfits."""
         return [misfit for writer in self._writers.values() for misfit in writer.finish()]
 
     def close(self) -> Receipt:
         """Close all files, and return a receipt with them."""
-        self._doing.target = None
-        files = self._timed("write", self._files.close)
+        self._clock.target = None
+        files = self._clock.timed("write", self._files.close)
         numbers = sorted(self._writers.keys() | {stream.sink for stream in files})
         parts = [
-            self.of(number).close({stream: one for stream, one in files.items() if stream.sink == number})
+            self.of(number).close({stream: written for stream, written in files.items() if stream.sink == number})
             for number in numbers
         ]
         return Receipt(
-            tables=[one for part in parts for one in part.tables],
-            documents=[one for part in parts for one in part.documents],
-            nulled=[one for part in parts for one in part.nulled],
-            ignored=[one for part in parts for one in part.ignored],
+            tables=[table for part in parts for table in part.tables],
+            documents=[index for part in parts for index in part.documents],
+            nulled=[values for part in parts for values in part.nulled],
+            ignored=[fields for part in parts for fields in part.ignored],
         )
 
     def _begin(self, sink: int, table: str) -> None:
-        self._doing.target = TableRef(sink, table)
+        self._clock.target = TableRef(sink, table)

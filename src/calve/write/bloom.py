@@ -42,9 +42,9 @@ def _most_values(max_bytes: int, fpp: float) -> int:
 
 
 def _is_boolean(schema: pa.Schema, column: str) -> bool:
-    found: Any = schema
+    kind: Any = schema
     for name in (column,) if column in schema.names else column.split("."):
-        if not isinstance(found, (pa.Schema, pa.StructType)) or (index := found.get_field_index(name)) < 0:
+        if not isinstance(kind, (pa.Schema, pa.StructType)) or (index := kind.get_field_index(name)) < 0:
             return False
-        found = found.field(index).type
-    return bool(pa.types.is_boolean(found))
+        kind = kind.field(index).type
+    return bool(pa.types.is_boolean(kind))

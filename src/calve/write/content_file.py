@@ -89,7 +89,7 @@ def data_file(path: str, closed: Closed, partition: Partition, described: Descri
         partition: The partition that all its rows are in.
         described: The table's statistics plan.
     """
-    found = described.gauge.read(closed.metadata)
+    statistics = described.gauge.read(closed.metadata)
     return ContentFile(
         spec_id=described.spec_id,
         content="EQUALITY_DELETES" if described.equality_ids else "DATA",
@@ -97,14 +97,14 @@ def data_file(path: str, closed: Closed, partition: Partition, described: Descri
         file_format="PARQUET",
         partition=list(partition.values),
         file_size_in_bytes=closed.size_bytes,
-        record_count=found.rows,
-        column_sizes=_counts(found.sizes),
-        value_counts=_counts(found.values),
-        null_value_counts=_counts(found.nulls),
+        record_count=statistics.rows,
+        column_sizes=_counts(statistics.sizes),
+        value_counts=_counts(statistics.values),
+        null_value_counts=_counts(statistics.nulls),
         nan_value_counts=Counts(),
-        lower_bounds=_bounds(found.lower),
-        upper_bounds=_bounds(found.upper),
-        split_offsets=found.split_offsets,
+        lower_bounds=_bounds(statistics.lower),
+        upper_bounds=_bounds(statistics.upper),
+        split_offsets=statistics.split_offsets,
         sort_order_id=closed.sort_order_id,
         equality_ids=described.equality_ids,
     )
@@ -115,22 +115,22 @@ def metrics_modes(schema: Schema, modes: Mapping[str, str], sorted_columns: Sequ
 
     Of a wide table only the first 100 columns have metrics by default; sorted columns always have bounds by default.
     """
-    found = dict(modes)
+    inferred = dict(modes)
     default = modes.get(f"{_METRICS}default")
     most = int(modes.get(f"{_METRICS}max-inferred-column-defaults", 100))
     if default is None and len(schema.field_ids) > most:
-        found[f"{_METRICS}default"] = default = "none"
+        inferred[f"{_METRICS}default"] = default = "none"
         for key in sorted(schema.field_ids)[:most]:
-            found.setdefault(f"{_METRICS}column.{schema.find_column_name(key)}", _TRUNCATED)
+            inferred.setdefault(f"{_METRICS}column.{schema.find_column_name(key)}", _TRUNCATED)
     if default in ("none", "counts"):
         for column in sorted_columns:
-            found.setdefault(f"{_METRICS}column.{column}", _TRUNCATED)
-    return found
+            inferred.setdefault(f"{_METRICS}column.{column}", _TRUNCATED)
+    return inferred
 
 
-def _counts(found: dict[int, int]) -> Counts:
-    return Counts(list(found), list(found.values()))
+def _counts(by_field: dict[int, int]) -> Counts:
+    return Counts(list(by_field), list(by_field.values()))
 
 
-def _bounds(found: dict[int, bytes]) -> Bounds:
-    return Bounds(list(found), [value.hex().upper() for value in found.values()])
+def _bounds(by_field: dict[int, bytes]) -> Bounds:
+    return Bounds(list(by_field), [value.hex().upper() for value in by_field.values()])

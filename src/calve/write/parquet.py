@@ -29,7 +29,7 @@ from calve.write.stored import stored
 __all__ = ["ParquetFile", "ParquetLayout", "remove", "storage_error", "try_writing"]
 
 _GROUP_BYTES = 32 << 20
-"""The size of gathered rows that become a row group, unless the table sets it."""
+"""The size of buffered rows that become a row group, unless the table sets it."""
 _MOST_GROUP_BYTES = 128 << 20
 """The largest such size; the table cannot exceed it, because memory is bounded."""
 _SAMPLE_ROWS = 8192
@@ -76,7 +76,7 @@ class ParquetLayout:
 
     @property
     def group_bytes(self) -> int:
-        """The size of gathered rows that become a row group."""
+        """The size of buffered rows that become a row group."""
         return min(self.properties.group_bytes or _GROUP_BYTES, _MOST_GROUP_BYTES)
 
     def dictionary_columns(self, rows: pa.Table) -> list[str]:
@@ -87,14 +87,16 @@ class ParquetLayout:
         names = [f"{path}.{METADATA}" for path in self.variants.values()]
         if len(rows) <= _FEW_ROWS:
             requested = self.properties.dictionaries
-            return names + [self.paths[one] for one, wanted in requested.items() if wanted and one in self.paths]
+            return names + [
+                self.paths[column] for column, wanted in requested.items() if wanted and column in self.paths
+            ]
         if not self.dictionaries:
             self.dictionaries.append(names + _dictionary_columns(rows, self.properties.dictionaries, self.paths))
         return self.dictionaries[0]
 
 
 class ParquetFile:
-    """Gathers rows of one partition, writes them in row groups, and makes the file durable on `close`."""
+    """Buffers rows of one partition, writes them in row groups, and makes the file durable on `close`."""
 
     def __init__(self, path: str, layout: ParquetLayout, io_properties: dict[str, str]) -> None:
         self.path = path
@@ -111,7 +113,7 @@ class ParquetFile:
 
     @property
     def size_bytes(self) -> int:
-        """The length of the file so far, without gathered rows."""
+        """The length of the file so far, without buffered rows."""
         return int(self._sink.tell()) if self._sink is not None else 0
 
     @property
@@ -134,7 +136,7 @@ class ParquetFile:
         return self._pending
 
     def flush(self) -> None:
-        """Sort and write the gathered rows as a row group, or as several if they are too large."""
+        """Sort and write the buffered rows as a row group, or as several if they are too large."""
         if not self._pending:
             return
         rows = stored(self._layout.sorter.sort(pa.concat_tables(self._pending)), self._layout.schema)
@@ -260,16 +262,16 @@ def _dictionary_columns(rows: pa.Table, requested: Mapping[str, bool], paths: Ma
     """Choose the columns with few distinct values: a dictionary helps only these. The table's settings come first."""
     sample = rows.slice(0, _SAMPLE_ROWS)
     chosen = [paths[column] for column, wanted in requested.items() if wanted and column in paths]
-    for each in sample.schema:
+    for column_field in sample.schema:
         if (
-            each.name in requested
-            or pa.types.is_nested(each.type)
-            or pa.types.is_boolean(each.type)
-            or isinstance(each.type, pa.BaseExtensionType)
+            column_field.name in requested
+            or pa.types.is_nested(column_field.type)
+            or pa.types.is_boolean(column_field.type)
+            or isinstance(column_field.type, pa.BaseExtensionType)
         ):
             continue
-        if pc.count_distinct(sample.column(each.name), mode="all").as_py() <= max(1, len(sample) * _FEW):
-            chosen.append(each.name)
+        if pc.count_distinct(sample.column(column_field.name), mode="all").as_py() <= max(1, len(sample) * _FEW):
+            chosen.append(column_field.name)
     return chosen
 
 

@@ -116,8 +116,8 @@ class _Reader:
         return {"true": True, "false": False}.get(text)
 
     def flags(self, prefix: str) -> dict[str, bool]:
-        found = {column: self.flag(prefix + column) for column in self._columns(prefix)}
-        return {column: value for column, value in found.items() if value is not None}
+        flags = {column: self.flag(prefix + column) for column in self._columns(prefix)}
+        return {column: value for column, value in flags.items() if value is not None}
 
     def level(self, codec: str) -> int | None:
         key = f"{_PARQUET}compression-level"
@@ -152,14 +152,14 @@ class _Reader:
         return modes
 
     def location_properties(self) -> dict[str, str]:
-        found: dict[str, str] = {}
+        properties: dict[str, str] = {}
         for key in _OBJECTS:
             if (wanted := self.flag(key)) is not None:
-                found[key] = str(wanted).lower()
+                properties[key] = str(wanted).lower()
         for key in _PLACES:
-            if (path := self._properties.get(key)) and (key != _PLACES[1] or found.get(_OBJECTS[0]) == "true"):
-                found.setdefault(_PLACES[0], path)
-        return found
+            if (path := self._properties.get(key)) and (key != _PLACES[1] or properties.get(_OBJECTS[0]) == "true"):
+                properties.setdefault(_PLACES[0], path)
+        return properties
 
     def blooms(self) -> dict[str, Bloom]:
         enabled = self.flags(f"{_PARQUET}bloom-filter-enabled.column.")

@@ -18,15 +18,15 @@ _STREAM = structs.decoder(Stream)
 
 
 class Shuffle:
-    """The rows that one task hands on; runs on an executor.
+    """The rows that one task shuffles; runs on an executor.
 
     Args:
         buckets: How many tasks write them.
-        limits: For each sink: parts with less bytes are handed on.
+        limits: For each sink: smaller parts, in bytes, are shuffled.
 
     Attributes:
         buckets: How many tasks write them.
-        parts: The number of parts handed on.
+        parts: The number of parts that were shuffled.
     """
 
     def __init__(self, buckets: int, limits: Sequence[int]) -> None:
@@ -41,7 +41,7 @@ class Shuffle:
         return self._limits[stream.sink]
 
     def add(self, stream: Stream, partition: str, rows: list[pa.Table]) -> None:
-        """Hand on the rows of one partition; all tasks send the rows of a partition to the same task.
+        """Shuffle the rows of one partition; all tasks send the rows of a partition to the same task.
 
         Args:
             stream: The stream of the rows.
@@ -53,7 +53,7 @@ class Shuffle:
         self._rows.setdefault((stream, bucket), []).extend(rows)
 
     def post(self, bucket: int, stream: Stream, rows: pa.Table) -> None:
-        """Hand on rows to one task."""
+        """Send rows to one reduce task."""
         self._messages.append((bucket, stream, _packed(stream, rows)))
 
     def post_misfit(self) -> None:

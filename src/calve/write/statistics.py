@@ -71,14 +71,16 @@ class Gauge:
         if self._order is None:
             self._order = [self._columns[metadata.schema.column(n).path] for n in range(metadata.num_columns)]
         groups = [metadata.row_group(n) for n in range(metadata.num_row_groups)]
-        found = Statistics(metadata.num_rows, {}, {}, {}, {}, {}, sorted(_start(group.column(0)) for group in groups))
+        statistics = Statistics(
+            metadata.num_rows, {}, {}, {}, {}, {}, sorted(_start(group.column(0)) for group in groups)
+        )
         for position, column in enumerate(self._order):
             chunks = [group.column(position) for group in groups]
             size = sum([chunk.total_compressed_size for chunk in chunks])
-            found.sizes[column.field_id] = found.sizes.get(column.field_id, 0) + size
+            statistics.sizes[column.field_id] = statistics.sizes.get(column.field_id, 0) + size
             if column.is_counted:
-                _measure(column, chunks, found)
-        return found
+                _measure(column, chunks, statistics)
+        return statistics
 
 
 def _start(chunk: Any) -> int:
@@ -87,19 +89,19 @@ def _start(chunk: Any) -> int:
     return min(chunk.dictionary_page_offset, data) if chunk.has_dictionary_page else data
 
 
-def _measure(column: _Column, chunks: Sequence[Any], found: Statistics) -> None:
+def _measure(column: _Column, chunks: Sequence[Any], statistics_of_file: Statistics) -> None:
     """Count and bound a column's values; a figure that one row group lacks is left out."""
     key = column.field_id
-    found.values[key] = sum([chunk.num_values for chunk in chunks])
+    statistics_of_file.values[key] = sum([chunk.num_values for chunk in chunks])
     statistics = [chunk.statistics for chunk in chunks]
-    if not all(each is not None and each.has_null_count for each in statistics):
+    if not all(chunk_statistics is not None and chunk_statistics.has_null_count for chunk_statistics in statistics):
         return
-    found.nulls[key] = sum([each.null_count for each in statistics])
+    statistics_of_file.nulls[key] = sum([chunk_statistics.null_count for chunk_statistics in statistics])
     if column.bounds is None or (ends := _ends(statistics, column.bounds)) is None:
         return
-    found.lower[key] = column.bounds.lower(ends[0])
+    statistics_of_file.lower[key] = column.bounds.lower(ends[0])
     if (upper := column.bounds.upper(ends[1])) is not None:
-        found.upper[key] = upper
+        statistics_of_file.upper[key] = upper
 
 
 def _ends(statistics: Sequence[Any], bounds: _Bounds) -> tuple[Any, Any] | None:
@@ -107,10 +109,10 @@ def _ends(statistics: Sequence[Any], bounds: _Bounds) -> tuple[Any, Any] | None:
 
     Arrow has none for values above 4 kB; bounds from the other row groups would be wrong for these.
     """
-    bounded = [each for each in statistics if each.has_min_max]
-    if not bounded or not (bounds.has_nan or all(each.has_min_max or each.num_values == 0 for each in statistics)):
+    bounded = [chunk for chunk in statistics if chunk.has_min_max]
+    if not bounded or not (bounds.has_nan or all(chunk.has_min_max or chunk.num_values == 0 for chunk in statistics)):
         return None
-    least, greatest = [each.min_raw for each in bounded], [each.max_raw for each in bounded]
+    least, greatest = [chunk.min_raw for chunk in bounded], [chunk.max_raw for chunk in bounded]
     if bounds.value is not None:
         least, greatest = list(map(bounds.value, least)), list(map(bounds.value, greatest))
     return min(least), max(greatest)

@@ -20,8 +20,8 @@ def stored(rows: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _stored(fields: Iterable[pa.Field]) -> list[pa.Field]:
-    storable = [each for each in fields if not pa.types.is_null(each.type)]
+    storable = [field for field in fields if not pa.types.is_null(field.type)]
     return [
-        each.with_type(pa.struct(_stored(each.type.fields))) if pa.types.is_struct(each.type) else each
-        for each in storable
+        field.with_type(pa.struct(_stored(field.type.fields))) if pa.types.is_struct(field.type) else field
+        for field in storable
     ] or list(fields)

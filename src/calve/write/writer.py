@@ -14,7 +14,7 @@ from pyiceberg.table.locations import LocationProvider, load_location_provider
 from calve.errors import CalveError
 from calve.record.target import Stream
 from calve.state.durable import local_path, sync
-from calve.stop_point import meet, reach
+from calve.stop_point import fail_if, stop_at
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 from calve.write.content_file import Described, data_file
@@ -142,13 +142,13 @@ class Writers:
         row_bytes = size_bytes / max(len(rows), 1)
         for partition, part in writer.plan.partitioner.divide(rows):
             self._add((key, partition), writer, part, int(row_bytes * len(part)) or int(part.nbytes))
-            reach("task.in-write")
+            stop_at("task.in-write")
         if self._kept_bytes > _KEPT_BYTES:
             self._flush()
 
     def close(self) -> dict[Stream, Written]:
         """Close every file and return what was written, by stream."""
-        self._hand_on(list(self._files))
+        self._shuffle_small_parts(list(self._files))
         for key in list(self._files):
             self._close(key)
         self._finishing.finish()
@@ -170,7 +170,7 @@ class Writers:
         self._files.clear()
 
     def _writer(self, table: Table, properties: dict[str, str], equality_ids: Sequence[int]) -> _TableWriter:
-        writer_properties = tuple(sorted(one for one in properties.items() if one[0].startswith(_PREFIXES)))
+        writer_properties = tuple(sorted(pair for pair in properties.items() if pair[0].startswith(_PREFIXES)))
         plan_key = table.columns_json, table.spec_json, table.sort_order_json, tuple(equality_ids), writer_properties
         plan = self._plans.get(plan_key)
         if plan is None:
@@ -204,15 +204,15 @@ class Writers:
 
     def _flush(self) -> None:
         """Write all waiting rows. Rows of many tables share memory, which is freed only when none of them waits."""
-        self._hand_on(list(self._files))
-        for key, file in sorted(self._files.items(), key=lambda one: -one[1].pending_bytes):
+        self._shuffle_small_parts(list(self._files))
+        for key, file in sorted(self._files.items(), key=lambda entry: -entry[1].pending_bytes):
             if file.pending_bytes and key in self._files:  # it may have been closed because too many files were open
                 file.flush()
                 self._opened(key)
         self._kept_bytes = 0
 
-    def _hand_on(self, keys: Sequence[_Key]) -> None:
-        """Hand the rows of files that would be small to the shuffle, if there is one."""
+    def _shuffle_small_parts(self, keys: Sequence[_Key]) -> None:
+        """Move the rows of files that would be small to the shuffle, if there is one."""
         if self._shuffle is None:
             return
         for key in keys:
@@ -231,7 +231,7 @@ class Writers:
         """Close a file and describe it, on another thread."""
         writer = self._tables[key[0]]
         try:
-            meet("task.finish", lambda: [file.path])
+            fail_if("task.finish", lambda: [file.path])
             closed = file.close()
             self._made.append((file.path, writer.table.io_properties))
             described = data_file(file.path, closed, key[1], writer.plan.described)
@@ -243,8 +243,8 @@ class Writers:
             file.discard()
             raise UnwrittenFileError(key[0]) from error
 
-    def _finished(self, found: tuple[_Key, ParquetFile, int, msgspec.Raw]) -> None:
-        (key, _), file, size_bytes, described = found
+    def _finished(self, finished: tuple[_Key, ParquetFile, int, msgspec.Raw]) -> None:
+        (key, _), file, size_bytes, described = finished
         self._folders.add(file.path.rpartition("/")[0])
         written = self._written.setdefault(key, Written(self._tables[key].table))
         written.files.append(described)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from calve.dead_letters.replay.reader import REPLAYED_FROM
-from calve.dead_letters.replay.selection import Selection
+from calve.dead_letters.replay.selection import ReplaySelection
 from calve.dead_letters.replay.source import RejectsSource
 from calve.errors import PositionLostError, SourceError
 from calve.event.columns import EVENT, SINK
@@ -36,9 +36,9 @@ def write(folder: Path, name: str, *lines: bytes | dict[str, Any]) -> None:
 
 
 def opened(folder: Path, sinks: dict[str, int] | None = None, **chosen: str) -> RejectsSource:
-    selection = Selection("law", sinks or {"iceberg": 0}, **chosen)
+    selection = ReplaySelection("law", sinks or {"iceberg": 0}, **chosen)
     source = RejectsSource(LocalFolder(folder / "replay"), [str(folder / "dlq")], selection, METADATA, "law.replay-")
-    source.look()
+    source.find_files()
     return source
 
 
@@ -178,11 +178,11 @@ def test_a_folder_that_has_moved_is_not_sent_again(tmp_path: Path) -> None:
     source = RejectsSource(
         LocalFolder(tmp_path / "replay"),
         [str(tmp_path / "elsewhere")] * 2,
-        Selection("law", {"iceberg": 0}),
+        ReplaySelection("law", {"iceberg": 0}),
         {},
         "law.replay-",
     )
-    source.look()
+    source.find_files()
     assert sent(source, {"entries": 1}) == [2]
 
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from calve.event.envelope.decoder import Decoded, Decoder, Envelopes
-from calve.event.envelope.exact import Wanted
+from calve.event.envelope.decoder import DecodedEnvelopes, EnvelopeDecoder, Envelopes
+from calve.event.envelope.exact import RequestedAttributes
 from event.envelope.debezium import text
 
 ABOUT = frozenset({"debezium_source_db", "debezium_source_table", "debezium_source_ts_ms", "debezium_op"})
-WANTED = Wanted(ABOUT, frozenset({"id"}))
+WANTED = RequestedAttributes(ABOUT, frozenset({"id"}))
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 EXACT = {
     "date": ("int32", "io.debezium.time.Date", 20454, "2026-01-01"),
@@ -47,10 +47,10 @@ def events(values: list[bytes | None], keys: list[str | None] | None = None) -> 
     return pa.table(columns | ({"kafka_key": pa.array(keys, pa.string())} if keys else {}))
 
 
-def decoded(values: list[Any], keys: list[str | None] | None = None, form: str = "debezium") -> Decoded:
+def decoded(values: list[Any], keys: list[str | None] | None = None, form: str = "debezium") -> DecodedEnvelopes:
     written = [one if one is None or isinstance(one, bytes) else text(one) for one in values]
-    return Decoder(Envelopes(form, WANTED)).decode(events(written, keys))
+    return EnvelopeDecoder(Envelopes(form, WANTED)).decode(events(written, keys))
 
 
-def changes(found: Decoded) -> list[tuple[str, Any]]:
+def changes(found: DecodedEnvelopes) -> list[tuple[str, Any]]:
     return [(one["operation"], json.loads(one["event"])) for one in found.rows.to_pylist()]

@@ -12,7 +12,7 @@ import pytest
 
 from calve.compiled.library import missing
 from calve.event.envelope import decoder
-from calve.event.envelope.decoder import Decoder, Envelopes
+from calve.event.envelope.decoder import EnvelopeDecoder, Envelopes
 from calve.event.envelope.exact import decode, text_of
 from calve.event.envelope.schema import field_of
 from calve.event.envelope.shape import SHAPES
@@ -29,14 +29,14 @@ def test_each_operation_gives_its_row(with_schema: bool) -> None:
     found = decoded([wrapped(columns, one) if with_schema else one for one in told])
     words = ["insert", "insert", "update", "update", "delete"]
     assert changes(found) == list(zip(words, [old, old, new, new, old], strict=True))
-    assert found.rejects.num_rows == found.passed_over == 0
+    assert found.rejects.num_rows == found.skipped == 0
     assert found.rows["_original"].to_pylist() == [text(wrapped(columns, one) if with_schema else one) for one in told]
 
 
 def test_tombstones_are_passed_over_and_not_rejected() -> None:
     found = decoded([None, envelope("c", None, {"id": 1}), b"null", {"schema": None, "payload": None}])
     assert changes(found) == [("insert", {"id": 1})]
-    assert (found.passed_over, found.rejects.num_rows) == (3, 0)
+    assert (found.skipped, found.rejects.num_rows) == (3, 0)
     assert found.rows["row"].to_pylist() == [1]
 
 
@@ -113,7 +113,7 @@ def test_numbers_of_nested_rows_keep_every_digit() -> None:
         numbers.append(f"{'-' * chance.randint(0, 1)}{digits[:whole] or 0}.{digits[whole:]}{power}")
     envelopes = [f'{{"before":null,"after":{{"id":1,"in":{{"n":{number}}}}},"op":"c"}}' for number in numbers]
     events = pa.table({"event": pa.array([envelope.encode() for envelope in envelopes], pa.binary())})
-    rows = Decoder(Envelopes("debezium")).decode(events).rows
+    rows = EnvelopeDecoder(Envelopes("debezium")).decode(events).rows
     found = [json.loads(row, parse_float=Decimal, parse_int=Decimal)["in"]["n"] for row in rows["json"].to_pylist()]
     assert found == list(map(Decimal, numbers))
 
@@ -136,7 +136,7 @@ def test_one_stream_of_many_tables_with_and_without_schema_keeps_its_order() -> 
         one = envelope("c", None, row, table=f"t{table}")
         values.append(one if table == 5 else wrapped(tables[table], one))
         wanted.append(row if table == 5 else {"id": number, f"at{table}": "1970-01-01T00:00:00"})
-    reader = Decoder(Envelopes("debezium", WANTED))
+    reader = EnvelopeDecoder(Envelopes("debezium", WANTED))
     for chunk in (slice(0, 100), slice(100, 200)):
         found = reader.decode(events([text(one) for one in values[chunk]]))
         assert [row for _, row in changes(found)] == wanted[chunk]
@@ -224,7 +224,7 @@ DMS = [
 def test_maxwell_and_dms_are_understood(form: str, told: list[tuple[Any, list[Any]]]) -> None:
     found = decoded([one for one, _ in told], form=form)
     assert changes(found) == [change for _, meant in told for change in meant]
-    assert found.passed_over == sum(not meant for _, meant in told)
+    assert found.skipped == sum(not meant for _, meant in told)
     assert not found.rejects.num_rows
 
 
@@ -240,7 +240,7 @@ def test_all_at_once_means_what_one_by_one_means(monkeypatch: pytest.MonkeyPatch
         for change in decode(SHAPES["debezium"], one, None, WANTED)
     ]
     monkeypatch.setattr(decoder, "decode", lambda *given: slow.append(1) or decode(*given))
-    found = Decoder(Envelopes("debezium", WANTED)).decode(events(values))
+    found = EnvelopeDecoder(Envelopes("debezium", WANTED)).decode(events(values))
     assert [(word, json.loads(row)) for word, row in wanted] == changes(found)
     assert missing() or 0 < len(slow) < len(values) // 2  # without the core all are decoded one by one
 

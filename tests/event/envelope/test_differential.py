@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.event.envelope import decoder
-from calve.event.envelope.decoder import Decoded, Decoder, Envelopes
-from calve.event.envelope.exact import Wanted
+from calve.event.envelope.decoder import DecodedEnvelopes, EnvelopeDecoder, Envelopes
+from calve.event.envelope.exact import RequestedAttributes
 from calve.event.envelope.shape import SHAPES
 from calve.event.exact_json import dump, parse_object
 from compiled_core import needs_core
@@ -24,18 +24,18 @@ ROWS = int(os.environ.get("CALVE_DIFFERENTIAL_ROWS", "100"))
 """Of three formats: 9,000 envelopes by default."""
 
 
-def exactly(reader: Decoder) -> Decoder:
+def exactly(reader: EnvelopeDecoder) -> EnvelopeDecoder:
     reader._fast._core = None
     return reader
 
 
-def told(found: Decoded) -> list[Any]:
+def told(found: DecodedEnvelopes) -> list[Any]:
     """Give all that was decoded, each row as it is written by one writer."""
     rows = [
         {name: dump(parse_object(value)) if name in ("event", "json") else value for name, value in row.items()}
         for row in found.rows.to_pylist()
     ]
-    return [found.rows.schema, rows, found.rejects.to_pylist(), found.passed_over]
+    return [found.rows.schema, rows, found.rejects.to_pylist(), found.skipped]
 
 
 @needs_core
@@ -57,8 +57,8 @@ def test_random_envelopes_become_what_the_exact_decoder_says(form, seed, keys, m
     }
     if given_up:
         columns["malformed"] = pa.array([chosen.choice([None] * 9 + ["too large"]) for _ in range(ROWS)], pa.string())
-    envelopes = Envelopes(form, Wanted(frozenset(asked), keys))
-    core, exact = Decoder(envelopes), exactly(Decoder(envelopes))
+    envelopes = Envelopes(form, RequestedAttributes(frozenset(asked), keys))
+    core, exact = EnvelopeDecoder(envelopes), exactly(EnvelopeDecoder(envelopes))
     for events in (pa.table(columns), pa.table(columns).slice(ROWS // 3)):  # the second one knows the schemas
         for have, want in zip(told(core.decode(events)), told(exact.decode(events)), strict=True):
             assert have == want
@@ -72,5 +72,5 @@ def test_most_envelopes_that_are_as_usual_are_decoded_by_the_core(form, monkeypa
     monkeypatch.setattr(decoder, "decode", lambda *given: slow.append(given[1]) or exact(*given))
     makers = [Maker(random.Random(seed), form, oddness=0) for seed in range(50)]
     events = [maker.event() for maker in makers for _ in range(50)]
-    Decoder(Envelopes(form, Wanted())).decode(pa.table({"event": pa.array(events, pa.binary())}))
+    EnvelopeDecoder(Envelopes(form, RequestedAttributes())).decode(pa.table({"event": pa.array(events, pa.binary())}))
     assert len(slow) < len(events) // 10  # truncations and messages are left to the exact decoder

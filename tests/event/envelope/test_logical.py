@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calve.event.envelope import decoder
-from calve.event.envelope.decoder import Decoder, Envelopes
+from calve.event.envelope.decoder import EnvelopeDecoder, Envelopes
 from compiled_core import needs_core
 from event.envelope.debezium import envelope, field, text, unscaled, wrapped
 from event.envelope.decoding import DECIMAL, EXACT, WANTED, changes, decoded, events
@@ -138,7 +138,7 @@ def test_a_value_that_only_resembles_a_placeholder_is_data(value: Any) -> None:
 def test_a_configured_placeholder_replaces_the_default(configured: str, text: str) -> None:
     data = struct.unpack(f"{len(text.encode())}b", text.encode())
     row = {"id": 1, "a": text, "b": [text], "c": list(data), "d": TOAST, "e": {text: text}}
-    made = Decoder(Envelopes("debezium", WANTED, configured)).decode(
+    made = EnvelopeDecoder(Envelopes("debezium", WANTED, configured)).decode(
         events([json.dumps(envelope("u", None, row)).encode()])
     )
     assert changes(made) == [("update", {"id": 1, "d": TOAST})]

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.serde.avro.format import FORMAT, AvroPlan
-from calve.serde.format import Decoded, UnsupportedSchemaError, WriterSchema
+from calve.serde.format import DecodedValues, UnsupportedSchemaError, WriterSchema
 from serde.avro import values as made
 
 
@@ -23,11 +23,11 @@ def plans(schema: WriterSchema, reader: WriterSchema | None = None) -> tuple[Avr
     return with_core, without
 
 
-def rows(decoded: Decoded) -> list[Any]:
+def rows(decoded: DecodedValues) -> list[Any]:
     return [row for part in decoded.parts for row in part.rows.to_pylist()]
 
 
-def decode(schema: Any, *values: bytes, reader: Any = None) -> Decoded:
+def decode(schema: Any, *values: bytes, reader: Any = None) -> DecodedValues:
     """Decode with the core and without, which is the same."""
     one, other = plans(made.writer(schema), None if reader is None else made.writer(reader))
     array = pa.array(values, pa.binary())

@@ -11,7 +11,7 @@ import pytest
 
 from calve.event.columns import EVENT, MALFORMED, ORIGINAL
 from calve.event.envelope.decoder import RECORD_KEY
-from calve.serde.decoder import Decoder, Rows
+from calve.serde.decoder import DecodedRows, SchemaDecoder
 from calve.serde.settings import SchemaSettings, Serde
 from serde.avro.test_decoder import record
 from serde.avro.values import encoded
@@ -33,12 +33,14 @@ def in_column(key: bytes | None) -> str | None:
         return base64.b64encode(key or b"").decode()
 
 
-def decode(registry: Registry, *keys: bytes | None, values: list[bytes | None] | None = None, **schema: Any) -> Rows:
+def decode(
+    registry: Registry, *keys: bytes | None, values: list[bytes | None] | None = None, **schema: Any
+) -> DecodedRows:
     settings = SchemaSettings(registry_url=registry.url, **{"key_format": "avro", **schema})
     values = values or [framed(1, b"\x02")] * len(keys)
     columns = {EVENT: pa.array(values, pa.binary()), RECORD_KEY: pa.array(map(in_column, keys), pa.string())}
     columns[MALFORMED] = pa.array(["broken" if key == b"broken" else None for key in keys], pa.string())
-    return Decoder(Serde("avro", settings, ("s-value",))).decode(pa.table(columns))
+    return SchemaDecoder(Serde("avro", settings, ("s-value",))).decode(pa.table(columns))
 
 
 ID = {"type": "record", "name": "Key", "fields": [{"name": "id", "type": "long"}, {"name": "of", "type": "string"}]}

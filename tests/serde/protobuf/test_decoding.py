@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.compiled import events as core
-from calve.serde.format import Decoded
+from calve.serde.format import DecodedValues
 from calve.serde.protobuf.decoder import MessageDecoder
 from calve.serde.protobuf.plan import plan
 from calve.serde.protobuf.schema import Schema
@@ -125,7 +125,7 @@ CLASSES = {name: message_class({"all.proto": text}, "demo.All") for name, text i
 SYNTAXES = pytest.mark.parametrize("syntax", FILES)
 
 
-def rows(found: Decoded, count: int) -> list[Any]:
+def rows(found: DecodedValues, count: int) -> list[Any]:
     """Return each value's row, or the reason why it has none."""
     by_row: list[Any] = [None] * count
     for part in found.parts:

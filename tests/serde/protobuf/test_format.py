@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from calve.serde.format import Decoded, Fault, UnsupportedSchemaError, WriterSchema
+from calve.serde.format import DecodedValues, Fault, UnsupportedSchemaError, WriterSchema
 from calve.serde.formats import format_of
 from calve.serde.protobuf.indexes import by_message
 from calve.serde.protobuf.plan import arrow_type, plan
@@ -26,12 +26,12 @@ SCHEMA = WriterSchema(ORDER, 1, "PROTOBUF", (("shop/money.proto", MONEY),))
 HEADER = b"\0\0\0\0\1"
 
 
-def decode(schema: WriterSchema, *values: bytes, start: int = 5, reader: WriterSchema | None = None) -> Decoded:
+def decode(schema: WriterSchema, *values: bytes, start: int = 5, reader: WriterSchema | None = None) -> DecodedValues:
     made = format_of("protobuf").plan(schema, reader, list)
     return made.decode(pa.array([b"sliced away", *values], pa.binary())[1:], start)
 
 
-def rows(found: Decoded) -> dict[int, Any]:
+def rows(found: DecodedValues) -> dict[int, Any]:
     return {int(at): row for part in found.parts for at, row in zip(part.at, part.rows.to_pylist(), strict=True)}
 
 

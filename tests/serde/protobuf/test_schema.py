@@ -6,7 +6,7 @@ import pytest
 from google.protobuf import descriptor_pb2
 from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto, FieldDescriptorProto
 
-from calve.serde.protobuf.descriptors import Enum, Message
+from calve.serde.protobuf.descriptors import Enum, MessageType
 from calve.serde.protobuf.schema import Schema
 from calve.serde.protobuf.syntax import parse
 from calve.serde.protobuf.tokens import ProtoError
@@ -85,7 +85,7 @@ def full(scope: str, name: str) -> str:
     return f"{scope}.{name}" if scope else name
 
 
-def compare_message(schema: Schema, found: Message, message: DescriptorProto, scope: str) -> None:
+def compare_message(schema: Schema, found: MessageType, message: DescriptorProto, scope: str) -> None:
     name = full(scope, message.name)
     entries = {f".{name}.{each.name}": each for each in message.nested_type if each.options.map_entry}
     groups = {each.type_name for each in message.field if each.type == FieldDescriptorProto.TYPE_GROUP}

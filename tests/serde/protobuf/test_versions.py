@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from calve.event.columns import EVENT, ORIGINAL, TYPED
-from calve.serde.decoder import Decoder, Rows
+from calve.serde.decoder import DecodedRows, SchemaDecoder
 from calve.serde.settings import SchemaSettings, Serde
 from serde.protobuf import versions
 from services.registry import Registry
@@ -21,9 +21,9 @@ def registered(registry: Registry) -> list[int]:
     ]
 
 
-def decode(registry: Registry, values: list[bytes], **schema: str) -> Rows:
+def decode(registry: Registry, values: list[bytes], **schema: str) -> DecodedRows:
     serde = Serde("protobuf", SchemaSettings(registry_url=registry.url, **schema), ("orders-value",))
-    return Decoder(serde).decode(pa.table({EVENT: pa.array(values, pa.binary())}))
+    return SchemaDecoder(serde).decode(pa.table({EVENT: pa.array(values, pa.binary())}))
 
 
 def test_versions_and_poison_become_rows_and_rejects_in_order() -> None:

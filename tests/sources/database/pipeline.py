@@ -28,7 +28,7 @@ from calve.sources.source import APART as IS_APART
 from calve.sources.source import Planned, Position, Split
 from calve.state.folder import StateFolder
 from calve.state.location import state_folder_at
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 APART = "@apart"
 """What follows the name of a table whose rows are loaded apart."""
@@ -161,7 +161,7 @@ def looked(opened, position: Position | None) -> Planned | None:
 
 def cleared(opened, store: Store) -> None:
     store.clear([table.attributes["table_name"] for table in opened.to_clear])
-    reach("pipeline.after-clear")
+    stop_at("pipeline.after-clear")
     opened.cleared(True)
 
 
@@ -170,11 +170,11 @@ def compared(opened, store: Store) -> None:
     comparing = opened.comparing
     if comparing.to_load is not None:
         store.clear([f"{table.attributes['table_name']}{APART}" for table in comparing.to_load])
-        reach("pipeline.after-apart")
+        stop_at("pipeline.after-apart")
         comparing.load("")
         return
     store.compare([table.attributes["table_name"] for table in comparing.to_compare])
-    reach("pipeline.after-compare")
+    stop_at("pipeline.after-compare")
     comparing.end("")
 
 

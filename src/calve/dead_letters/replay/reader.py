@@ -84,9 +84,14 @@ class RejectsReader:
         events = [None if entry.event is None else entry.original() for _, entry in letters]
         metadata = [entry.metadata or {} for _, entry in letters]
         columns = {EVENT: pa.array(events, pa.binary())}
-        columns |= {name: _column([one.get(name) for one in metadata], kind) for name, kind in self.metadata.items()}
+        columns |= {
+            name: _column([attributes.get(name) for attributes in metadata], kind)
+            for name, kind in self.metadata.items()
+        }
         columns[REPLAYED_FROM] = pa.array([where for where, _ in letters], pa.string())
-        columns[REPLAYS] = pc.add(pc.fill_null(_column([one.get(REPLAYS) for one in metadata], pa.int64()), 0), 1)
+        columns[REPLAYS] = pc.add(
+            pc.fill_null(_column([attributes.get(REPLAYS) for attributes in metadata], pa.int64()), 0), 1
+        )
         columns[SINK] = pa.array([sink] * len(letters), pa.int32())
         return pa.record_batch(columns)
 
@@ -99,10 +104,10 @@ def table_of(location: str) -> str:
 def _lines(part: Part) -> Iterator[tuple[str, bytes]]:
     """Yield each entry's line, with its file and line number."""
     if LetterTable.is_at(part.location):
-        found = LetterTable(part.location, "", part.storage).lines(
+        numbered = LetterTable(part.location, "", part.storage).lines(
             part.file, [(span[0], span[1]) for span in part.ranges]
         )
-        yield from ((f"{part.file}:{number}", line) for number, line in found)
+        yield from ((f"{part.file}:{number}", line) for number, line in numbered)
         return
     folder = Folder.at(part.location)
     path = f"{folder.path}/{part.file}"

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from calve.dead_letters.reader import DeadLetter
 from calve.errors import SourceError
 
-__all__ = ["Selection"]
+__all__ = ["ReplaySelection"]
 
 
 @dataclass(frozen=True)
-class Selection:
+class ReplaySelection:
     """The dead letters of one replay.
 
     Attributes:
@@ -43,8 +43,8 @@ class Selection:
         """
         if not entry.sink or (entry.code == "MALFORMED" and not entry.table):
             return None
-        found = self.sinks.get(entry.sink)
-        if found is None:
+        number = self.sinks.get(entry.sink)
+        if number is None:
             raise SourceError(
                 f"The dead letter {where} was rejected by the sink {entry.sink}, but the pipeline {self.pipeline} "
                 f"has only {', '.join(self.sinks)}",
@@ -52,4 +52,4 @@ class Selection:
                 target=where,
                 hint="Replay with a configuration that has this sink; or select other entries with --table and --code",
             )
-        return found
+        return number

@@ -12,7 +12,7 @@ import pyarrow as pa
 from calve.dead_letters.reader import DeadLetter, Entry, LetterStore, entries, names, stores_at
 from calve.dead_letters.replay.reader import Part, RejectsReader, table_of
 from calve.dead_letters.replay.replayed import ReplayedEntries, Span, Spans
-from calve.dead_letters.replay.selection import Selection
+from calve.dead_letters.replay.selection import ReplaySelection
 from calve.dead_letters.table import LetterTable
 from calve.errors import PositionLostError
 from calve.observe.log import Log
@@ -66,7 +66,7 @@ class RejectsSource:
     """Plans dead letters file by file in the order of their names, each entry once.
 
     Replayed entries are in two lists: those of uncommitted batches in the ledger, those of acknowledged batches in
-    `ReplayedEntries`. The replay reads only the files that `look` found: its own rejects are left for the next replay.
+    `ReplayedEntries`. The replay reads only the files that `find_files` found: the next one reads its own rejects.
 
     Args:
         folder: `<state>/<pipeline>/replay`.
@@ -80,7 +80,7 @@ class RejectsSource:
         self,
         folder: StateFolder,
         locations: Sequence[str],
-        selection: Selection,
+        selection: ReplaySelection,
         metadata: Mapping[str, pa.DataType],
         own: str,
     ) -> None:
@@ -100,7 +100,7 @@ class RejectsSource:
         for table in tables:
             self.reader.storage[table_of(table.location)] = dict(table.storage)
 
-    def look(self) -> None:
+    def find_files(self) -> None:
         """Find the files to read: all that exist now.
 
         If the last replay was interrupted, this one continues it: the rejects of both wait for the next replay.
@@ -114,7 +114,7 @@ class RejectsSource:
                 self._files[file] = store
 
     def rejected_again(self) -> list[str]:
-        """Return the files of rejects that were written after `look`.
+        """Return the files of rejects that were written after `find_files`.
 
         Raises:
             SourceError: A folder cannot be read.
@@ -149,20 +149,20 @@ class RejectsSource:
     def backlog(self, position: Position | None) -> Backlog:
         """Return the number and size of the waiting entries."""
         waiting = self._after(position)
-        return Backlog(sum(one.entries for one in waiting), sum(one.split.size_bytes for one in waiting))
+        return Backlog(sum(part.entries for part in waiting), sum(part.split.size_bytes for part in waiting))
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Plan entries up to `max_bytes`, at least a part of a file; the same position has the same plan."""
         chosen: list[_Waiting] = []
         bytes_left = max_bytes
-        for one in self._after(position):
-            bytes_left -= one.split.size_bytes
+        for part in self._after(position):
+            bytes_left -= part.split.size_bytes
             if chosen and bytes_left < 0:
                 break
-            chosen.append(one)
+            chosen.append(part)
         if not chosen:
             return None
-        return Planned([one.split for one in chosen], {"entries": chosen[-1].before + chosen[-1].entries})
+        return Planned([part.split for part in chosen], {"entries": chosen[-1].before + chosen[-1].entries})
 
     def acknowledge(self, planned: Planned) -> None:
         """Record the entries of a committed batch as replayed; may be repeated.
@@ -173,7 +173,7 @@ class RejectsSource:
         self._replayed.add(_spans(planned))
 
     def finish(self) -> None:
-        """End the replay: all entries that `look` found are replayed, and the next replay may send their new rejects.
+        """End the replay: all entries of its files are replayed, and the next replay may send their new rejects.
 
         Rejects of earlier replays that are all replayed are removed: each of their events is a row, or a newer reject
         of this replay. The first reject of an event stays. May be repeated.
@@ -192,15 +192,15 @@ class RejectsSource:
         """Nothing is open."""
 
     def _after(self, position: Position | None) -> list[_Waiting]:
-        return [one for one in self._waiting if one.before >= _count(position)]
+        return [part for part in self._waiting if part.before >= _count(position)]
 
     def _listed(self) -> dict[str, LetterStore]:
         """Return the store of each file; the first one if two stores have the same name."""
-        found: dict[str, LetterStore] = {}
+        stores: dict[str, LetterStore] = {}
         for store in stores_at(self._locations, self._tables.get):
             for file in names(store):
-                found.setdefault(file, store)
-        return found
+                stores.setdefault(file, store)
+        return stores
 
     def _is_own(self, file: str) -> bool:
         return file.startswith(self._own_prefix)

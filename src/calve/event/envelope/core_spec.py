@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from calve.event.envelope.logical import DECIMAL, EPOCHS, UTC_TEXTS, VARIABLE_DECIMAL, needs_care
 from calve.event.envelope.schema import Field
-from calve.event.envelope.shape import Shape
+from calve.event.envelope.shape import EnvelopeShape
 
 __all__ = ["OPERATIONS", "format_spec", "meaning_spec"]
 
@@ -16,7 +16,7 @@ OPERATIONS = ("insert", "update", "delete")
 """Operations; the core uses their indexes."""
 
 
-def format_spec(shape: Shape, metadata: Sequence[str], keys: Sequence[str]) -> list[str]:
+def format_spec(shape: EnvelopeShape, metadata: Sequence[str], keys: Sequence[str]) -> list[str]:
     """Return the specification of a format, the requested metadata, and the key columns."""
     words = {word: str(OPERATIONS.index(operation)) for word, operation in shape.words.items()} | dict.fromkeys(
         shape.silent, "silent"
@@ -33,7 +33,7 @@ def format_spec(shape: Shape, metadata: Sequence[str], keys: Sequence[str]) -> l
         str(len(words)),
         *(text for word in words.items() for text in word),
         str(len(attributes)),
-        *(text for each in attributes for text in (each.path, _flag(each.kind == pa.int64()))),
+        *(text for attribute in attributes for text in (attribute.path, _flag(attribute.kind == pa.int64()))),
         *_counted(keys),
     ]
 
@@ -58,11 +58,11 @@ def _meaning(schema: Field | None) -> Iterator[str]:
     elif schema.logical in UTC_TEXTS:
         yield "utc"
     elif schema.kind == "struct":
-        fields = {each.name: each for each in schema.fields}
+        fields = {field.name: field for field in schema.fields}
         yield from ("struct", str(len(fields)))
-        for name, each in fields.items():
+        for name, field in fields.items():
             yield name
-            yield from _meaning(each)
+            yield from _meaning(field)
     elif schema.kind in ("array", "map"):
         yield schema.kind
         yield from _meaning(schema.fields[0])

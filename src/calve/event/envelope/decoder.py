@@ -10,17 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.arrays import RowNumbers
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, ROW, SCHEMA
-from calve.event.envelope.exact import Change, RefusedError, Wanted, decode, text_of
+from calve.event.envelope.exact import RefusedEnvelopeError, RequestedAttributes, RowChange, decode, text_of
 from calve.event.envelope.fast import FastDecoder
 from calve.event.envelope.schema import Field
 from calve.event.envelope.schema import text_of as schema_text
-from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, Shape
+from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, EnvelopeShape
 from calve.event.reject import Code, Reject, rejects_table
 from calve.event.validate_json import cleaned, whole_array
 
-__all__ = ["RECORD_KEY", "Decoded", "Decoder", "Envelopes"]
+__all__ = ["RECORD_KEY", "DecodedEnvelopes", "EnvelopeDecoder", "Envelopes"]
 
 RECORD_KEY = "kafka_key"
 """The metadata attribute with the record's key; it identifies the row of a delete whose envelope has no row."""
@@ -37,11 +37,11 @@ class Envelopes:
     """
 
     format: str
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: RequestedAttributes = field(default_factory=RequestedAttributes)
     unavailable: str | None = None
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> EnvelopeShape:
         """The format, with the configured placeholder."""
         shape = SHAPES[self.format]
         return shape if self.unavailable is None else replace(shape, unavailable=self.unavailable)
@@ -53,7 +53,7 @@ class Envelopes:
         return {OPERATION_ATTRIBUTE: pa.string(), **attributes}
 
 
-class Decoded(NamedTuple):
+class DecodedEnvelopes(NamedTuple):
     """A batch after decoding.
 
     Attributes:
@@ -61,15 +61,15 @@ class Decoded(NamedTuple):
             envelope's position), the metadata of the input, `operation` and the requested attributes; `_schema` if
             the format may have schemas.
         rejects: Envelopes that cannot be applied (`REJECTS`).
-        passed_over: How many describe no row: tombstones, control records.
+        skipped: How many describe no row: tombstones, control records.
     """
 
     rows: pa.Table
     rejects: pa.Table
-    passed_over: int
+    skipped: int
 
 
-class Decoder:
+class EnvelopeDecoder:
     """Decodes the batches of one task."""
 
     def __init__(self, envelopes: Envelopes) -> None:
@@ -81,17 +81,17 @@ class Decoder:
         self._schemas: dict[Field, int] = {}
         self._fast = FastDecoder(self._shape, self._wanted, self._number)
 
-    def decode(self, events: pa.Table) -> Decoded:
+    def decode(self, events: pa.Table) -> DecodedEnvelopes:
         """Decode a table with the column `event` (and perhaps `malformed`, `kafka_key`)."""
         texts = whole_array(events[EVENT])
         rejected = _reasons(events)
         is_tombstone = texts.is_null().to_numpy(zero_copy_only=False)
         waiting = ~is_tombstone
         waiting[list(rejected)] = is_tombstone[list(rejected)] = False
-        found = self._fast.decode(texts, np.flatnonzero(waiting))
+        decoded = self._fast.decode(texts, np.flatnonzero(waiting))
         rejects = [Reject(row, Code.MALFORMED, "", reason) for row, reason in rejected.items()]
-        passed_over = int(is_tombstone.sum()) + found.silent + self._slow(events, found.left, found.parts, rejects)
-        return Decoded(self._joined(events, found.parts), rejects_table(rejects), passed_over)
+        skipped = int(is_tombstone.sum()) + decoded.silent + self._slow(events, decoded.left, decoded.parts, rejects)
+        return DecodedEnvelopes(self._joined(events, decoded.parts), rejects_table(rejects), skipped)
 
     def _is_wanted(self, name: str) -> bool:
         return name == OPERATION_ATTRIBUTE or name in self._wanted.metadata
@@ -106,47 +106,47 @@ class Decoder:
             if RECORD_KEY in events.column_names
             else [None] * len(rows)
         )
-        found: list[dict[str, Any]] = []
-        passed_over = 0
+        change_rows: list[dict[str, Any]] = []
+        skipped = 0
         for row, event, key in zip(rows.tolist(), events[EVENT].take(pa.array(rows)).to_pylist(), keys, strict=True):
             try:
                 changes = decode(self._shape, event, key, self._wanted)
                 decoded = [{**_row(row, change), SCHEMA: self._number(change.schema)} for change in changes]
-            except RefusedError as refused:
+            except RefusedEnvelopeError as refused:
                 rejects.append(Reject(row, refused.code, "", str(refused)))
                 continue
             except RecursionError:
                 rejects.append(Reject(row, Code.MALFORMED, "", "nested too deeply"))
                 continue
-            passed_over += not changes
-            found += decoded
-        if found:
-            parts.append(pa.Table.from_pylist(found, self._schema))
-        return passed_over
+            skipped += not changes
+            change_rows += decoded
+        if change_rows:
+            parts.append(pa.Table.from_pylist(change_rows, self._schema))
+        return skipped
 
     def _joined(self, events: pa.Table, parts: list[pa.Table]) -> pa.Table:
         """Join the parts in the order of the envelopes, with the metadata of the input."""
-        found = pa.concat_tables([part.select(self._schema.names) for part in parts] or [self._schema.empty_table()])
+        joined = pa.concat_tables([part.select(self._schema.names) for part in parts] or [self._schema.empty_table()])
         if len(parts) > 1:
-            found = found.take(pc.sort_indices(found["at"]))  # stable
-        at = duck.one_array(found["at"])
+            joined = joined.take(pc.sort_indices(joined["at"]))  # stable
+        at = duckdb_session.one_array(joined["at"])
         is_all = np.array_equal(at, np.arange(len(events)))
         rows = events.drop_columns([name for name in (MALFORMED, SCHEMA, *self._kinds) if name in events.column_names])
         rows = rows if is_all else rows.take(at)
         if ORIGINAL in rows.column_names:  # the envelope was Avro
             rows = rows.drop_columns([EVENT])
         rows = rows.rename_columns([ORIGINAL if name == EVENT else name for name in rows.column_names])
-        rows = rows.add_column(0, EVENT, found["event"].cast(pa.binary()))
-        for name, column in ((JSON, found["json"]), (ROW, at), *((name, found[name]) for name in self._kinds)):
+        rows = rows.add_column(0, EVENT, joined["event"].cast(pa.binary()))
+        for name, column in ((JSON, joined["json"]), (ROW, at), *((name, joined[name]) for name in self._kinds)):
             rows = rows.append_column(name, column)
-        return rows.append_column(SCHEMA, self._schema_texts(found[SCHEMA])) if self._shape.wrapped else rows
+        return rows.append_column(SCHEMA, self._schema_texts(joined[SCHEMA])) if self._shape.wrapped else rows
 
     def _schema_texts(self, numbers: pa.ChunkedArray) -> pa.DictionaryArray:
-        texts = pa.array([schema_text(each) for each in self._schemas], pa.string())
-        return pa.DictionaryArray.from_arrays(duck.one_array(numbers), texts)
+        texts = pa.array([schema_text(schema) for schema in self._schemas], pa.string())
+        return pa.DictionaryArray.from_arrays(duckdb_session.one_array(numbers), texts)
 
 
-def _row(row: int, change: Change) -> dict[str, Any]:
+def _row(row: int, change: RowChange) -> dict[str, Any]:
     texts = {"event": text_of(change.row), "json": cleaned(change.row)}
     return {"at": row, **texts, OPERATION_ATTRIBUTE: change.operation, **change.metadata}
 

@@ -12,18 +12,18 @@ import pyarrow as pa
 from calve.event.envelope.logical import render, whole
 from calve.event.envelope.placeholder import Placeholder
 from calve.event.envelope.schema import Field, row_schema, schema_of
-from calve.event.envelope.shape import Shape
+from calve.event.envelope.shape import EnvelopeShape
 from calve.event.exact_json import MalformedError, dump, parse_object
 from calve.event.reject import Code, cut
 from calve.event.validate_json import without_half_surrogates
 
-__all__ = ["Change", "RefusedError", "Wanted", "decode", "text_of"]
+__all__ = ["RefusedEnvelopeError", "RequestedAttributes", "RowChange", "decode", "text_of"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NO_PLACEHOLDER = Placeholder("")
 
 
-class RefusedError(ValueError):
+class RefusedEnvelopeError(ValueError):
     """An envelope that cannot be applied; `code` and the message are those of its reject."""
 
     def __init__(self, code: Code, reason: str) -> None:
@@ -32,7 +32,7 @@ class RefusedError(ValueError):
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RequestedAttributes:
     """What decoding returns beside the rows.
 
     Attributes:
@@ -45,7 +45,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Change:
+class RowChange:
     """One change: the operation (`insert`, `update` or `delete`), the row, its metadata, its schema or None."""
 
     operation: str
@@ -54,7 +54,7 @@ class Change:
     schema: Field | None = None
 
 
-def decode(shape: Shape, event: bytes, key: str | None, wanted: Wanted) -> list[Change]:
+def decode(shape: EnvelopeShape, event: bytes, key: str | None, wanted: RequestedAttributes) -> list[RowChange]:
     """Decode one envelope; return nothing if it describes no row.
 
     Args:
@@ -71,24 +71,24 @@ def decode(shape: Shape, event: bytes, key: str | None, wanted: Wanted) -> list[
     try:
         envelope, schema = _unwrapped(parse_object(event), shape)
     except MalformedError as error:
-        raise RefusedError(Code.MALFORMED, str(error)) from None
+        raise RefusedEnvelopeError(Code.MALFORMED, str(error)) from None
     if envelope is None:
         return []
     word = _at(envelope, shape.operation)
     if not isinstance(envelope, dict) or type(word) is not str:
-        raise RefusedError(Code.MALFORMED, f"not a {shape.title} envelope: it has no text at {shape.operation}")
+        raise RefusedEnvelopeError(Code.MALFORMED, f"not a {shape.title} envelope: it has no text at {shape.operation}")
     if word in shape.silent:
         return []
     if word not in shape.words:
         why = shape.refused.get(word) or f"{cut(word)!r} at {shape.operation} is not an operation of {shape.title}"
-        raise RefusedError(Code.UNKNOWN_OPERATION, why)
+        raise RefusedEnvelopeError(Code.UNKNOWN_OPERATION, why)
     metadata = {name: _attribute(envelope, shape, name) for name in sorted(wanted.metadata & shape.metadata.keys())}
-    found = _changes(shape, envelope, schema, (shape.words[word], key), wanted.keys)
-    return [Change(operation, row, metadata, schema) for operation, row, schema in found]
+    changes = _changes(shape, envelope, schema, (shape.words[word], key), wanted.keys)
+    return [RowChange(operation, row, metadata, schema) for operation, row, schema in changes]
 
 
 def _changes(
-    shape: Shape,
+    shape: EnvelopeShape,
     envelope: dict[str, Any],
     schema: Field | None,
     operation_and_key: tuple[str, str | None],
@@ -100,7 +100,7 @@ def _changes(
         return [(operation, *((before, schema) if before is not None else _key_row(key)))]
     after = _row(_at(envelope, shape.after), schema, shape.placeholder)
     if after is None:
-        raise RefusedError(Code.MALFORMED, _no_row(operation, shape, _at(envelope, shape.after)))
+        raise RefusedEnvelopeError(Code.MALFORMED, _no_row(operation, shape, _at(envelope, shape.after)))
     if operation == "update" and before is not None:
         old = before if shape.whole_before else {**after, **before}
         if any(name in after and old.get(name) is not None and old[name] != after[name] for name in keys):
@@ -108,7 +108,7 @@ def _changes(
     return [(operation, after, schema)]
 
 
-def _no_row(operation: str, shape: Shape, value: Any) -> str:
+def _no_row(operation: str, shape: EnvelopeShape, value: Any) -> str:
     """Return why an envelope has no row."""
     if type(value) is str and shape.wrapped:
         how = "set ExtractNewDocumentState in the connector, and read JSON (a topic: serde_format, files: codec)"
@@ -116,7 +116,7 @@ def _no_row(operation: str, shape: Shape, value: Any) -> str:
     return f"the {operation} has no row at {shape.after}" + ("" if value is None else ", but another value")
 
 
-def _unwrapped(value: dict[str, Any], shape: Shape) -> tuple[Any, Field | None]:
+def _unwrapped(value: dict[str, Any], shape: EnvelopeShape) -> tuple[Any, Field | None]:
     """Return the envelope, and the schema of its rows if it has one."""
     if not shape.wrapped or "payload" not in value or value.keys() - {"schema", "payload"}:
         return value, None
@@ -126,9 +126,9 @@ def _unwrapped(value: dict[str, Any], shape: Shape) -> tuple[Any, Field | None]:
 def _row(value: Any, schema: Field | None, placeholder: Placeholder = _NO_PLACEHOLDER) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         return None
-    known = {name: each for name, each in value.items() if not placeholder.is_in_place_of(each)}
-    rendered = render(known, schema)
-    return rendered if isinstance(rendered, dict) else known
+    values = {name: field for name, field in value.items() if not placeholder.is_in_place_of(field)}
+    rendered = render(values, schema)
+    return rendered if isinstance(rendered, dict) else values
 
 
 def _key_row(key: str | None) -> tuple[dict[str, Any], Field | None]:
@@ -141,7 +141,7 @@ def _key_row(key: str | None) -> tuple[dict[str, Any], Field | None]:
         schema = schema_of(value.get("schema"))
         value = _row(value["payload"], schema) or {}
     if not value:
-        raise RefusedError(Code.NO_KEY, "the delete has neither an old row nor a record key with fields")
+        raise RefusedEnvelopeError(Code.NO_KEY, "the delete has neither an old row nor a record key with fields")
     return value, schema
 
 
@@ -151,7 +151,7 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-def _attribute(envelope: dict[str, Any], shape: Shape, name: str) -> Any:
+def _attribute(envelope: dict[str, Any], shape: EnvelopeShape, name: str) -> Any:
     attribute = shape.metadata[name]
     value = _at(envelope, attribute.path)
     if attribute.kind != pa.int64():

@@ -12,9 +12,9 @@ from calve.arrays import RowNumbers
 from calve.compiled import events as core
 from calve.event.columns import SCHEMA
 from calve.event.envelope.core_spec import OPERATIONS, format_spec, meaning_spec
-from calve.event.envelope.exact import Wanted
+from calve.event.envelope.exact import RequestedAttributes
 from calve.event.envelope.schema import Field, row_schema
-from calve.event.envelope.shape import OPERATION_ATTRIBUTE, Shape
+from calve.event.envelope.shape import OPERATION_ATTRIBUTE, EnvelopeShape
 from calve.event.exact_json import parse_object
 
 __all__ = ["FastDecoded", "FastDecoder"]
@@ -46,7 +46,9 @@ class FastDecoder:
         number: Returns the number of a row's schema.
     """
 
-    def __init__(self, shape: Shape, wanted: Wanted, number: Callable[[Field | None], int | None]) -> None:
+    def __init__(
+        self, shape: EnvelopeShape, wanted: RequestedAttributes, number: Callable[[Field | None], int | None]
+    ) -> None:
         names = sorted(wanted.metadata & shape.metadata.keys())
         self._spec = format_spec(shape, names, sorted(wanted.keys))
         self._metadata = pa.schema([(name, shape.metadata[name].kind) for name in names])
@@ -61,22 +63,22 @@ class FastDecoder:
             self._numbers, self._core = [], core.envelopes(self._spec, self._metadata)
         for _ in range(2):  # the second time with the schemas that the first one found
             texts = events if len(rows) == len(events) else events.take(pa.array(rows))
-            found = self._core.decode(texts) if self._core and len(rows) else None
-            if found is None:
+            decoded = self._core.decode(texts) if self._core and len(rows) else None
+            if decoded is None:
                 break
-            parts += [self._part(rows[found.rows], found)] if len(found.rows) else []
-            silent += len(found.silent)
-            rows = np.delete(rows, np.concatenate([found.rows, found.silent]))
-            if not sum(map(self._learn, found.unknown)):
+            parts += [self._part(rows[decoded.rows], decoded)] if len(decoded.rows) else []
+            silent += len(decoded.silent)
+            rows = np.delete(rows, np.concatenate([decoded.rows, decoded.silent]))
+            if not sum(map(self._learn, decoded.unknown)):
                 break
         return FastDecoded(parts, silent, rows)
 
-    def _part(self, at: RowNumbers, found: core.Decoded) -> pa.Table:
-        operations = pa.DictionaryArray.from_arrays(found.operations, OPERATIONS).cast(pa.string())
+    def _part(self, at: RowNumbers, decoded: core.FastDecoded) -> pa.Table:
+        operations = pa.DictionaryArray.from_arrays(decoded.operations, OPERATIONS).cast(pa.string())
         numbers = pa.array([*self._numbers, None], pa.int32())  # -1, for none, becomes the last one
-        schemas = numbers.take(pa.array(found.schemas % len(numbers)))
-        columns = {"at": pa.array(at), "event": found.texts, "json": found.texts, SCHEMA: schemas}
-        metadata = dict(zip(self._metadata.names, found.metadata, strict=True))
+        schemas = numbers.take(pa.array(decoded.schemas % len(numbers)))
+        columns = {"at": pa.array(at), "event": decoded.texts, "json": decoded.texts, SCHEMA: schemas}
+        metadata = dict(zip(self._metadata.names, decoded.metadata, strict=True))
         return pa.table({**columns, OPERATION_ATTRIBUTE: operations, **metadata})
 
     def _learn(self, schema: bytes) -> bool:

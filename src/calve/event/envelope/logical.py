@@ -51,7 +51,7 @@ _DAYS = (datetime.date.min.toordinal() - 719_163, datetime.date.max.toordinal() 
 def needs_care(schema: Field) -> bool:
     """Return whether a value of this schema, or a value inside of it, must be rendered."""
     special = schema.logical in EPOCHS or schema.logical in UTC_TEXTS or schema.logical in (DECIMAL, VARIABLE_DECIMAL)
-    return special or any(needs_care(each) for each in schema.fields)
+    return special or any(needs_care(field) for field in schema.fields)
 
 
 def render(value: Any, schema: Field | None) -> Any:
@@ -69,12 +69,12 @@ def render(value: Any, schema: Field | None) -> Any:
     if schema.logical in UTC_TEXTS:
         return value.removesuffix("Z").removesuffix("+00:00") if type(value) is str else value
     if schema.kind == "struct" and isinstance(value, dict):
-        known = {each.name: each for each in schema.fields}
-        return {name: render(each, known.get(name)) for name, each in value.items()}
+        schemas = {child.name: child for child in schema.fields}
+        return {name: render(child, schemas.get(name)) for name, child in value.items()}
     if schema.kind == "array" and isinstance(value, list):
-        return [render(each, schema.fields[0]) for each in value]
+        return [render(child, schema.fields[0]) for child in value]
     if schema.kind == "map" and isinstance(value, dict):
-        return {name: render(each, schema.fields[0]) for name, each in value.items()}
+        return {name: render(child, schema.fields[0]) for name, child in value.items()}
     return value
 
 
@@ -108,6 +108,6 @@ def _epoch(number: int, what: str, unit: int) -> str:
         return str(number)
     digits = len(str(unit)) - 1
     fraction = f".{rest:0{digits}d}".rstrip("0").rstrip(".")
-    found = _EPOCH + datetime.timedelta(days, second)
-    text = found.isoformat() if what == "timestamp" else found.time().isoformat()
+    moment = _EPOCH + datetime.timedelta(days, second)
+    text = moment.isoformat() if what == "timestamp" else moment.time().isoformat()
     return text + fraction

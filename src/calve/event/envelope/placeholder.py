@@ -83,7 +83,7 @@ class Placeholder:
     def _are_bytes(self, value: list[Any]) -> bool:
         """Return whether numbers are the bytes, as decimals perhaps divided by a power of ten."""
         try:
-            numbers = [Decimal(each) for each in value if type(each) is Number]
+            numbers = [Decimal(item) for item in value if type(item) is Number]
             scale = self._bytes[0] / numbers[0]
             is_power = scale.is_finite() and scale.normalize().as_tuple().digits == (1,) and scale >= 1
         except (ArithmeticError, InvalidOperation):

@@ -45,9 +45,11 @@ class Field:
 
 def row_schema(envelope: Any) -> Field | None:
     """Return the schema of the rows in an envelope, from the envelope's schema; None if it has none."""
-    found = schema_of(envelope)
+    schema = schema_of(envelope)
     rows = (
-        [each for each in found.fields if each.name in ("after", "before") and each.kind == "struct"] if found else []
+        [field for field in schema.fields if field.name in ("after", "before") and field.kind == "struct"]
+        if schema
+        else []
     )
     return rows[0] if rows else None
 
@@ -59,8 +61,8 @@ def schema_of(schema: Any, name: str = "") -> Field | None:
     kind, nested = schema["type"], []
     if kind == "struct":
         fields = schema.get("fields")
-        inside = [each for each in fields if isinstance(each, Mapping)] if isinstance(fields, list) else []
-        nested = [schema_of(each, str(each.get("field"))) for each in inside]
+        inside = [field for field in fields if isinstance(field, Mapping)] if isinstance(fields, list) else []
+        nested = [schema_of(field, str(field.get("field"))) for field in inside]
     elif kind == "array":
         nested = [schema_of(schema.get("items"))]
     elif kind == "map":
@@ -76,16 +78,16 @@ def schema_of(schema: Any, name: str = "") -> Field | None:
         kind,
         logical,
         _small(parameters.get("scale")),
-        tuple(each for each in nested if each is not None),
+        tuple(field for field in nested if field is not None),
         _small(parameters.get(_PRECISION)),
         kind == "map" and isinstance(keys, Mapping) and keys.get("type") != "string",
         doc_of(schema.get("doc")),
     )
 
 
-def doc_of(found: Any) -> str:
+def doc_of(doc: Any) -> str:
     """Return the text that describes a field, as a column can have it; empty if it is no text."""
-    return encodable(found.strip()) if isinstance(found, str) else ""
+    return encodable(doc.strip()) if isinstance(doc, str) else ""
 
 
 def text_of(field: Field) -> str:

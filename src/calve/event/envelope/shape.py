@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from calve.event.envelope.placeholder import UNAVAILABLE, Placeholder
 
-__all__ = ["IMPLIED_OPERATION", "OPERATION_ATTRIBUTE", "SHAPES", "Attribute", "Shape"]
+__all__ = ["IMPLIED_OPERATION", "OPERATION_ATTRIBUTE", "SHAPES", "Attribute", "EnvelopeShape"]
 
 OPERATION_ATTRIBUTE = "operation"
 """The metadata attribute with the operation of an envelope: `insert`, `update` or `delete` for all formats."""
@@ -27,7 +27,7 @@ class Attribute:
 
 
 @dataclass(frozen=True)
-class Shape:
+class EnvelopeShape:
     """One format; paths are JSON pointers into the envelope.
 
     Attributes:
@@ -75,7 +75,7 @@ def _source(*names: str, numbers: tuple[str, ...] = ()) -> dict[str, Attribute]:
     return texts | {f"debezium_source_{name}": Attribute(f"/source/{name}", pa.int64()) for name in numbers}
 
 
-_DEBEZIUM = Shape(
+_DEBEZIUM = EnvelopeShape(
     title="Debezium",
     operation="/op",
     words={"c": "insert", "r": "insert", "u": "update", "d": "delete"},
@@ -91,7 +91,7 @@ _DEBEZIUM = Shape(
         **_source("connector", "name", "db", "schema", "table", "snapshot", "file", numbers=("ts_ms", "pos", "lsn")),
     },
 )
-_MAXWELL = Shape(
+_MAXWELL = EnvelopeShape(
     title="Maxwell",
     operation="/type",
     words={"insert": "insert", "bootstrap-insert": "insert", "update": "update", "delete": "delete"},
@@ -105,7 +105,7 @@ _MAXWELL = Shape(
         "maxwell_ts": Attribute("/ts", pa.int64()),
     },
 )
-_DMS = Shape(
+_DMS = EnvelopeShape(
     title="DMS",
     operation="/metadata/operation",
     words={"load": "insert", "insert": "insert", "update": "update", "delete": "delete"},
@@ -120,5 +120,5 @@ _DMS = Shape(
         "dms_timestamp": Attribute("/metadata/timestamp"),
     },
 )
-SHAPES: Mapping[str, Shape] = {"debezium": _DEBEZIUM, "maxwell": _MAXWELL, "dms": _DMS}
+SHAPES: Mapping[str, EnvelopeShape] = {"debezium": _DEBEZIUM, "maxwell": _MAXWELL, "dms": _DMS}
 """The formats by their names in `serde_format` and `codec`."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from calve.arrays import RowNumbers
 from calve.compiled import events as core
-from calve.serde.avro.plan import Compiled, Step
+from calve.serde.avro.plan import Compiled, DecodeStep
 
 __all__ = ["Core", "core_of"]
 
@@ -40,15 +40,19 @@ class Core:
 
     def decode(self, values: pa.Array, start: int) -> tuple[RowNumbers, pa.Array | None]:
         """Return the positions of the values that certainly follow the schema, and their rows as structs."""
-        found = self._decoder.decode(values, start)
-        return (pa.array([], pa.int64()).to_numpy(), None) if found is None else (found[0], found[1].to_struct_array())
+        decoded = self._decoder.decode(values, start)
+        return (
+            (pa.array([], pa.int64()).to_numpy(), None)
+            if decoded is None
+            else (decoded[0], decoded[1].to_struct_array())
+        )
 
     def block(self, data: bytes, count: int) -> tuple[int, int, pa.Array | None]:
         """Decode values that follow each other; return how many, where they end, and their rows."""
-        found = self._decoder.block(data, count)
-        if found is None or not len(found[0]):
+        decoded = self._decoder.block(data, count)
+        if decoded is None or not len(decoded[0]):
             return 0, 0, None
-        return len(found[0]), int(found[0][-1]), found[1].to_struct_array()
+        return len(decoded[0]), int(decoded[0][-1]), decoded[1].to_struct_array()
 
 
 def core_of(how: Compiled) -> Core | None:
@@ -70,8 +74,8 @@ def _fields(kind: pa.StructType) -> list[str] | None:
 
 
 def _column(kind: pa.DataType) -> list[str] | None:
-    found = _kind(kind)
-    return None if found is None else [*_FLAGS, *found]
+    words = _kind(kind)
+    return None if words is None else [*_FLAGS, *words]
 
 
 def _kind(kind: pa.DataType) -> list[str] | None:
@@ -90,12 +94,12 @@ def _kind(kind: pa.DataType) -> list[str] | None:
     inside = [_column(kind.field(number).type) for number in range(kind.num_fields)]
     if pa.types.is_map(kind):
         inside = [_column(kind.key_type), _column(kind.item_type)]
-    if not inside or any(each is None for each in inside):
+    if not inside or any(words is None for words in inside):
         return None
-    return ["map" if pa.types.is_map(kind) else "list", *(text for each in inside for text in each or ())]
+    return ["map" if pa.types.is_map(kind) else "list", *(text for words in inside for text in words or ())]
 
 
-def _step(step: Step) -> list[str]:
+def _step(step: DecodeStep) -> list[str]:
     inside = [text for part in step.parts for text in _step(part)]
     match step.name:
         case "int" | "long":
@@ -110,7 +114,11 @@ def _step(step: Step) -> list[str]:
             return [step.name, str(len(step.symbols)), *step.symbols]
         case "record":
             parts = zip(step.numbers, step.parts, strict=True)
-            return [step.name, str(len(step.parts)), *(text for at, one in parts for text in (str(at), *_step(one)))]
+            return [
+                step.name,
+                str(len(step.parts)),
+                *(text for at, inner in parts for text in (str(at), *_step(inner))),
+            ]
         case "union":
             return [step.name, str(len(step.parts)), *inside]
         case "default":

@@ -47,11 +47,11 @@ def _value(kind: Type, value: Any) -> bytes:
         case "enum":
             return _long(kind.symbols.index(value))
         case "array" if isinstance(value, list):
-            return _block([_value(kind.parts[0], each) for each in value])
+            return _block([_value(kind.parts[0], item) for item in value])
         case "map":
-            return _block([_sized(key.encode()) + _value(kind.parts[0], each) for key, each in value.items()])
+            return _block([_sized(key.encode()) + _value(kind.parts[0], item) for key, item in value.items()])
         case "record":
-            return b"".join(_value(each.type, _of(value, each.name, each.default)) for each in kind.fields)
+            return b"".join(_value(item.type, _of(value, item.name, item.default)) for item in kind.fields)
         case "union":
             return _branch(kind, value)
     raise ValueError
@@ -68,20 +68,20 @@ def _branch(kind: Type, value: Any) -> bytes:
 
 
 def _of(value: Any, name: str, default: Any) -> Any:
-    found = value.get(name, default)
-    if found is NO_DEFAULT:
+    field_value = value.get(name, default)
+    if field_value is NO_DEFAULT:
         raise KeyError(name)
-    return found
+    return field_value
 
 
 def _long(value: int) -> bytes:
-    left, out = (value << 1) ^ (value >> 63), bytearray()
-    if not 0 <= left < 1 << 64:
+    bits, out = (value << 1) ^ (value >> 63), bytearray()
+    if not 0 <= bits < 1 << 64:
         raise ValueError
-    while left > 0x7F:
-        out.append(left & 0x7F | 0x80)
-        left >>= 7
-    out.append(left)
+    while bits > 0x7F:
+        out.append(bits & 0x7F | 0x80)
+        bits >>= 7
+    out.append(bits)
     return bytes(out)
 
 

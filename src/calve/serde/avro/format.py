@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from calve.arrays import RowNumbers, storage_type, with_extensions
-from calve.event.declared import described
+from calve.event.typed_schema import described
 from calve.serde.avro.core_spec import Core, core_of
 from calve.serde.avro.names import renamed
 from calve.serde.avro.plan import Compiled, compiled
-from calve.serde.avro.reference import MOST_EMPTY, FaultError, decode, decode_next
+from calve.serde.avro.reference import MOST_EMPTY, AvroDecodeError, decode, decode_next
 from calve.serde.avro.schema import parse_schema
-from calve.serde.format import Decoded, Fault, Part, Plan, WriterSchema
+from calve.serde.format import DecodedPart, DecodedValues, DecodePlan, Fault, WriterSchema
 
 __all__ = ["FORMAT", "AvroPlan"]
 
@@ -35,14 +35,14 @@ class AvroPlan:
         self._core: Core | None = core_of(how)
         self.declaration = described(how.kind)
 
-    def decode(self, values: pa.Array, start: int) -> Decoded:
-        """Decode values; see `calve.serde.format.Plan`."""
+    def decode(self, values: pa.Array, start: int) -> DecodedValues:
+        """Decode values; see `calve.serde.format.DecodePlan`."""
         done, rows = self._core.decode(values, start) if self._core else (_NONE, None)
         waiting = np.ones(len(values), bool)
         waiting[done] = False
         slow, faults = self._slow(values, np.flatnonzero(waiting), start)
-        parts = [] if rows is None or not len(done) else [Part(done, rows, self.declaration)]
-        return Decoded(_merged(parts + slow), faults)
+        parts = [] if rows is None or not len(done) else [DecodedPart(done, rows, self.declaration)]
+        return DecodedValues(_merged(parts + slow), faults)
 
     def block(self, data: bytes, count: int) -> tuple[pa.Array, str]:
         """Decode values that follow each other, as in a file; return the rows, and why they end early (empty: not)."""
@@ -55,7 +55,7 @@ class AvroPlan:
                 row, end = decode_next(data, at, self._how.step, self.kind)
                 empty += end == at
                 reason = "it has too many rows without bytes" if empty > MOST_EMPTY else ""
-            except FaultError as fault:
+            except AvroDecodeError as fault:
                 reason = str(fault)
             else:
                 slow.append(row)
@@ -68,38 +68,38 @@ class AvroPlan:
     def _made(self, rows: list[dict[str, Any]]) -> pa.Array:
         return with_extensions(pa.array(rows, storage_type(self.kind)), self.kind)
 
-    def _slow(self, values: pa.Array, at: RowNumbers, start: int) -> tuple[list[Part], list[Fault]]:
+    def _slow(self, values: pa.Array, at: RowNumbers, start: int) -> tuple[list[DecodedPart], list[Fault]]:
         rows: list[dict[str, Any]] = []
         numbers, faults = [], []
         for row in at.tolist():
             try:
                 rows.append(decode(values[row].as_py(), start, self._how.step, self.kind))
                 numbers.append(row)
-            except FaultError as fault:
+            except AvroDecodeError as fault:
                 faults.append(Fault(row, str(fault)))
         if not rows:
             return [], faults
-        return [Part(np.array(numbers, np.int64), self._made(rows), self.declaration)], faults
+        return [DecodedPart(np.array(numbers, np.int64), self._made(rows), self.declaration)], faults
 
 
-def _merged(parts: list[Part]) -> list[Part]:
+def _merged(parts: list[DecodedPart]) -> list[DecodedPart]:
     """Join the rows of both decoders, in order."""
     if len(parts) < 2:
         return parts
     at = np.concatenate([part.at for part in parts])
     order = np.argsort(at, kind="stable")
     rows = pa.concat_arrays([part.rows for part in parts]).take(pa.array(order))
-    return [Part(at[order], rows, parts[0].declaration)]
+    return [DecodedPart(at[order], rows, parts[0].declaration)]
 
 
 class _Avro:
     def plan(
         self, schema: WriterSchema, reader: WriterSchema | None, earlier: Callable[[], Sequence[WriterSchema]]
-    ) -> Plan:
+    ) -> DecodePlan:
         writer = parse_schema(schema)
         if reader is not None:
             return AvroPlan(compiled(writer, parse_schema(reader)))
-        written = renamed(writer, lambda: [parse_schema(one) for one in earlier()])
+        written = renamed(writer, lambda: [parse_schema(schema_text) for schema_text in earlier()])
         return AvroPlan(compiled(written, written))
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 import pyarrow as pa
 
-from calve.event.duck import one_array
+from calve.event.duckdb_session import one_array
 from calve.event.json_text import to_json
 from calve.serde.avro.format import AvroPlan
 from calve.serde.avro.plan import compiled
-from calve.serde.avro.schema import Field, Type, parse_schema
-from calve.serde.format import Decoded, Plan, WriterSchema
+from calve.serde.avro.schema import RecordField, Type, parse_schema
+from calve.serde.format import DecodedValues, DecodePlan, WriterSchema
 
 __all__ = ["FORMAT"]
 
@@ -32,10 +32,10 @@ class _KeyPlan:
         self._keys = keys
         self._is_wrapped = is_wrapped
 
-    def decode(self, values: pa.Array, start: int) -> Decoded:
-        """Decode keys; see `calve.serde.format.Plan`."""
-        found = self._keys.decode(values, start)
-        return found._replace(parts=[part._replace(rows=self._texts(part.rows)) for part in found.parts])
+    def decode(self, values: pa.Array, start: int) -> DecodedValues:
+        """Decode keys; see `calve.serde.format.DecodePlan`."""
+        decoded = self._keys.decode(values, start)
+        return decoded._replace(parts=[part._replace(rows=self._texts(part.rows)) for part in decoded.parts])
 
     def _texts(self, rows: pa.StructArray) -> pa.Array:
         texts = one_array(to_json(pa.Table.from_struct_array(rows)))
@@ -53,10 +53,10 @@ def _value(text: bytes) -> bytes | None:
 class _AvroKey:
     def plan(
         self, schema: WriterSchema, reader: WriterSchema | None, earlier: Callable[[], Sequence[WriterSchema]]
-    ) -> Plan:
-        found = parse_schema(schema)
-        is_wrapped = found.kind != "record"
-        kind = Type("record", fields=(Field(_NAME, found),)) if is_wrapped else found
+    ) -> DecodePlan:
+        key_type = parse_schema(schema)
+        is_wrapped = key_type.kind != "record"
+        kind = Type("record", fields=(RecordField(_NAME, key_type),)) if is_wrapped else key_type
         return _KeyPlan(AvroPlan(compiled(kind, kind)), is_wrapped)
 
 

@@ -28,27 +28,27 @@ def renamed(kind: Type, earlier: Callable[[], Sequence[Type]]) -> Type:
     if not _has_aliases(kind):
         return kind
     names = _Names()
-    for each in earlier():
-        _with_first_names(each, names)
+    for version in earlier():
+        _with_first_names(version, names)
     return _with_first_names(kind, names)
 
 
 def _has_aliases(kind: Type) -> bool:
     inside = any(map(_has_aliases, kind.parts))
-    return inside or any(each.aliases or _has_aliases(each.type) for each in kind.fields)
+    return inside or any(field.aliases or _has_aliases(field.type) for field in kind.fields)
 
 
 def _with_first_names(kind: Type, names: _Names) -> Type:
     parts = tuple(_with_first_names(part, names) for part in kind.parts)
-    own = {each.name for each in kind.fields}
-    taken: set[str] = set()
+    own = {record_field.name for record_field in kind.fields}
+    used: set[str] = set()
     fields = []
-    for each in kind.fields:
-        old = next((alias for alias in each.aliases if alias in names.first and alias not in own), None)
-        first = names.first.get(each.name) or (names.first[old] if old is not None else each.name)
-        first = each.name if first in taken or (first != each.name and first in own) else first
-        taken.add(first)
-        names.first[each.name] = first
+    for record_field in kind.fields:
+        old = next((alias for alias in record_field.aliases if alias in names.first and alias not in own), None)
+        first = names.first.get(record_field.name) or (names.first[old] if old is not None else record_field.name)
+        first = record_field.name if first in used or (first != record_field.name and first in own) else first
+        used.add(first)
+        names.first[record_field.name] = first
         inside = names.inside.setdefault(first, _Names())
-        fields.append(replace(each, name=first, type=_with_first_names(each.type, inside)))
+        fields.append(replace(record_field, name=first, type=_with_first_names(record_field.type, inside)))
     return replace(kind, parts=parts, fields=tuple(fields))

@@ -11,13 +11,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from calve.event.declared import with_doc
 from calve.event.reject import cut
+from calve.event.typed_schema import with_doc
 from calve.serde.avro.defaults import encoded
-from calve.serde.avro.schema import NO_DEFAULT, Field, Type
+from calve.serde.avro.schema import NO_DEFAULT, RecordField, Type
 from calve.serde.format import UnsupportedSchemaError
 
-__all__ = ["SKIPPED", "Compiled", "Step", "compiled"]
+__all__ = ["SKIPPED", "Compiled", "DecodeStep", "compiled"]
 
 SKIPPED = -1
 """The number of the column of a field that is read over."""
@@ -55,7 +55,7 @@ _DECIMAL128_DIGITS = 38
 
 
 @dataclass(frozen=True)
-class Step:
+class DecodeStep:
     """What to do with one piece of a value.
 
     Attributes:
@@ -70,7 +70,7 @@ class Step:
     """
 
     name: str
-    parts: tuple[Step, ...] = ()
+    parts: tuple[DecodeStep, ...] = ()
     numbers: tuple[int, ...] = ()
     symbols: tuple[str, ...] = ()
     text: str = ""
@@ -80,7 +80,7 @@ class Step:
 class Compiled:
     """The steps of a value, and the type of the rows."""
 
-    step: Step
+    step: DecodeStep
     kind: pa.StructType
 
 
@@ -109,7 +109,7 @@ def _may_be_null(kind: Type) -> bool:
     return kind.kind == "union" and any(branch.kind == "null" for branch in kind.parts)
 
 
-def _resolve(writer: Type, reader: Type) -> Step:
+def _resolve(writer: Type, reader: Type) -> DecodeStep:
     if writer.kind == "union":
         return _union(writer, reader)
     if reader.kind == "union":
@@ -120,12 +120,12 @@ def _resolve(writer: Type, reader: Type) -> Step:
         case "record":
             return _record(writer, reader)
         case "array" | "map":
-            return Step(writer.kind, (_resolve(writer.parts[0], reader.parts[0]),))
+            return DecodeStep(writer.kind, (_resolve(writer.parts[0], reader.parts[0]),))
         case "enum":
             _same_name(writer, reader)
-            known = set(reader.symbols)
-            symbols = tuple(one if one in known else reader.symbol for one in writer.symbols)
-            return Step("enum", symbols=symbols)
+            reader_symbols = set(reader.symbols)
+            symbols = tuple(symbol if symbol in reader_symbols else reader.symbol for symbol in writer.symbols)
+            return DecodeStep("enum", symbols=symbols)
         case "fixed":
             _same_name(writer, reader)
             if writer.size != reader.size:
@@ -133,62 +133,64 @@ def _resolve(writer: Type, reader: Type) -> Step:
     return _leaf(writer, reader)
 
 
-def _union(writer: Type, reader: Type) -> Step:
+def _union(writer: Type, reader: Type) -> DecodeStep:
     parts = []
     for branch in writer.parts:
         try:
             parts.append(_resolve(branch, reader))
         except _MismatchError as mismatch:
-            parts.append(Step("fault", text=str(mismatch)))
+            parts.append(DecodeStep("fault", text=str(mismatch)))
     if all(part.name == "fault" for part in parts):
         raise _MismatchError(parts[0].text)
-    return Step("union", tuple(parts))
+    return DecodeStep("union", tuple(parts))
 
 
-def _branch(writer: Type, reader: Type) -> Step:
+def _branch(writer: Type, reader: Type) -> DecodeStep:
     """Resolve a type as the first branch of a union that fits: exactly, else by a promotion."""
-    for branch in sorted(reader.parts, key=lambda one: not _is_alike(writer, one)):
+    for branch in sorted(reader.parts, key=lambda part: not _is_alike(writer, part)):
         try:
             step = _resolve(writer, branch)
         except _MismatchError:
             continue
-        valued = [one for one in reader.parts if one.kind != "null"]
-        return step if branch.kind == "null" or len(valued) < 2 else Step("branch", (step,), (valued.index(branch),))
+        valued = [part for part in reader.parts if part.kind != "null"]
+        return (
+            step if branch.kind == "null" or len(valued) < 2 else DecodeStep("branch", (step,), (valued.index(branch),))
+        )
     raise _MismatchError(f"{writer.short_name} is no branch of the union")
 
 
-def _promoted(writer: Type, reader: Type) -> Step:
+def _promoted(writer: Type, reader: Type) -> DecodeStep:
     if (writer.kind, reader.kind) not in _PROMOTED or "decimal" in (writer.logical, reader.logical):
         raise _MismatchError(f"{writer.short_name} is not {reader.short_name}")
     return _leaf(writer, reader)
 
 
-def _record(writer: Type, reader: Type) -> Step:
-    parts, numbers, left = [], [], dict(enumerate(reader.fields))
+def _record(writer: Type, reader: Type) -> DecodeStep:
+    parts, numbers, reader_fields = [], [], dict(enumerate(reader.fields))
     for field in writer.fields:
-        number = next((at for at, one in left.items() if one.name == field.name), None)
+        number = next((at for at, candidate in reader_fields.items() if candidate.name == field.name), None)
         if number is None:
-            number = next((at for at, one in left.items() if field.name in one.aliases), SKIPPED)
-        known = left.pop(number, field)
+            number = next((at for at, candidate in reader_fields.items() if field.name in candidate.aliases), SKIPPED)
+        reader_field = reader_fields.pop(number, field)
         numbers.append(number)
-        parts.append(_field(field.type, known))
-    for number, missing in left.items():
+        parts.append(_field(field.type, reader_field))
+    for number, missing in reader_fields.items():
         numbers.append(number)
         parts.append(_default(missing))
-    return Step("record", tuple(parts), tuple(numbers))
+    return DecodeStep("record", tuple(parts), tuple(numbers))
 
 
-def _field(writer: Type, known: Field) -> Step:
+def _field(writer: Type, reader: RecordField) -> DecodeStep:
     try:
-        return _resolve(writer, known.type)
+        return _resolve(writer, reader.type)
     except _MismatchError as mismatch:
-        raise _MismatchError(f"{cut(known.name)}: {mismatch}") from None
+        raise _MismatchError(f"{cut(reader.name)}: {mismatch}") from None
 
 
-def _default(field: Field) -> Step:
+def _default(field: RecordField) -> DecodeStep:
     if field.default is NO_DEFAULT:
         raise _MismatchError(f"the field {cut(field.name)} has no default")
-    return Step("default", (_resolve(field.type, field.type),), text=encoded(field.type, field.default).hex())
+    return DecodeStep("default", (_resolve(field.type, field.type),), text=encoded(field.type, field.default).hex())
 
 
 def _same_name(writer: Type, reader: Type) -> None:
@@ -200,19 +202,21 @@ def _is_alike(writer: Type, reader: Type) -> bool:
     return writer.kind == reader.kind and (writer.name == reader.name or writer.name in reader.aliases)
 
 
-def _leaf(writer: Type, reader: Type) -> Step:
+def _leaf(writer: Type, reader: Type) -> DecodeStep:
     if writer.logical and reader.logical and writer.logical != reader.logical:
         raise _MismatchError(f"{writer.logical} is not {reader.logical}")
     if reader.logical == "decimal":
         if writer.logical and (writer.digits[1] != reader.digits[1] or writer.digits[0] > reader.digits[0]):
             raise _MismatchError("the digits of a decimal differ")
         is_fixed = writer.kind == "fixed"
-        return Step("decimal-fixed" if is_fixed else "decimal", numbers=(*reader.digits, *[writer.size] * is_fixed))
+        return DecodeStep(
+            "decimal-fixed" if is_fixed else "decimal", numbers=(*reader.digits, *[writer.size] * is_fixed)
+        )
     if reader.logical == "uuid" and writer.kind == "string":
-        return Step("uuid")
+        return DecodeStep("uuid")
     if reader.logical in _DAY:
-        return Step(writer.kind, numbers=(_DAY[reader.logical],))
-    return Step(writer.kind, numbers=(writer.size,) if writer.kind == "fixed" else ())
+        return DecodeStep(writer.kind, numbers=(_DAY[reader.logical],))
+    return DecodeStep(writer.kind, numbers=(writer.size,) if writer.kind == "fixed" else ())
 
 
 def _arrow(kind: Type) -> pa.DataType:

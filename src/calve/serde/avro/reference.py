@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from calve.serde.avro.plan import SKIPPED, Step
+from calve.serde.avro.plan import SKIPPED, DecodeStep
 
-__all__ = ["MOST_EMPTY", "FaultError", "decode", "decode_next"]
+__all__ = ["MOST_EMPTY", "AvroDecodeError", "decode", "decode_next"]
 
 MOST_EMPTY = 1 << 16
 """The most elements of an array of which each takes no byte; a hostile value could have any number."""
@@ -27,11 +27,11 @@ _INT_BITS, _LONG_BITS = 32, 64
 _READERS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
 
 
-class FaultError(Exception):
+class AvroDecodeError(Exception):
     """The bytes are no value of the schema; the message is the reason."""
 
 
-def decode(value: bytes, start: int, step: Step, kind: pa.StructType) -> dict[str, Any]:
+def decode(value: bytes, start: int, step: DecodeStep, kind: pa.StructType) -> dict[str, Any]:
     """Return a value as a row that `pa.array` takes.
 
     Args:
@@ -45,21 +45,21 @@ def decode(value: bytes, start: int, step: Step, kind: pa.StructType) -> dict[st
     """
     row, end = decode_next(value, start, step, kind)
     if end < len(value):
-        raise FaultError(f"the value has {len(value) - end} bytes more than its schema")
+        raise AvroDecodeError(f"the value has {len(value) - end} bytes more than its schema")
     return row
 
 
-def decode_next(data: bytes, start: int, step: Step, kind: pa.StructType) -> tuple[dict[str, Any], int]:
+def decode_next(data: bytes, start: int, step: DecodeStep, kind: pa.StructType) -> tuple[dict[str, Any], int]:
     """Return a value as `decode` does, and where it ends; other bytes may follow.
 
     Raises:
         FaultError: It does not follow the schema.
     """
-    found = _Bytes(data, start)
+    source = _Bytes(data, start)
     try:
-        return _read(found, step, kind), found.at
+        return _read(source, step, kind), source.at
     except RecursionError:
-        raise FaultError("nested too deeply") from None
+        raise AvroDecodeError("nested too deeply") from None
 
 
 class _Bytes:
@@ -69,26 +69,26 @@ class _Bytes:
 
     def take(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.at:
-            raise FaultError("the value ends early")
+            raise AvroDecodeError("the value ends early")
         self.at += size
         return self.data[self.at - size : self.at]
 
     def long(self, bits: int = _LONG_BITS) -> int:
-        found = 0
+        zigzag = 0
         for shift in range(0, bits, 7):
             byte = self.take(1)[0]
-            found |= (byte & 0x7F) << shift
+            zigzag |= (byte & 0x7F) << shift
             if byte < 0x80:
-                if found >> bits:
+                if zigzag >> bits:
                     break
-                return (found >> 1) ^ -(found & 1)
-        raise FaultError(f"a number has more than {bits} bits")
+                return (zigzag >> 1) ^ -(zigzag & 1)
+        raise AvroDecodeError(f"a number has more than {bits} bits")
 
     def sized(self) -> bytes:
         return self.take(self.long())
 
 
-def _read(data: _Bytes, step: Step, kind: pa.DataType | None) -> Any:
+def _read(data: _Bytes, step: DecodeStep, kind: pa.DataType | None) -> Any:
     """Read a piece of a value for a column of a type; None: read over it."""
     match step.name:
         case "record":
@@ -96,7 +96,7 @@ def _read(data: _Bytes, step: Step, kind: pa.DataType | None) -> Any:
         case "union":
             number = data.long()
             if not 0 <= number < len(step.parts):
-                raise FaultError(f"a union has no branch {number}")
+                raise AvroDecodeError(f"a union has no branch {number}")
             return _read(data, step.parts[number], kind)
         case "branch":
             field = None if kind is None else kind[step.numbers[0]]
@@ -113,7 +113,7 @@ def _read(data: _Bytes, step: Step, kind: pa.DataType | None) -> Any:
     return _scalar(data, step, kind)
 
 
-def _record(data: _Bytes, step: Step, kind: pa.StructType | None) -> dict[str, Any]:
+def _record(data: _Bytes, step: DecodeStep, kind: pa.StructType | None) -> dict[str, Any]:
     row = {}
     for number, part in zip(step.numbers, step.parts, strict=True):
         if number == SKIPPED or kind is None:
@@ -135,10 +135,10 @@ def _blocks(data: _Bytes) -> Iterator[None]:
             yield
             empty += data.at == before
             if empty > MOST_EMPTY:
-                raise FaultError(f"an array has more than {MOST_EMPTY:,} elements without bytes")
+                raise AvroDecodeError(f"an array has more than {MOST_EMPTY:,} elements without bytes")
 
 
-def _scalar(data: _Bytes, step: Step, kind: pa.DataType | None) -> Any:
+def _scalar(data: _Bytes, step: DecodeStep, kind: pa.DataType | None) -> Any:
     match step.name:
         case "null":
             return None
@@ -147,8 +147,8 @@ def _scalar(data: _Bytes, step: Step, kind: pa.DataType | None) -> Any:
         case "int" | "long":
             return _number(data.long(_INT_BITS if step.name == "int" else _LONG_BITS), step, kind)
         case "float" | "double":
-            found: float = _READERS[step.name].unpack(data.take(_READERS[step.name].size))[0]
-            return found
+            value: float = _READERS[step.name].unpack(data.take(_READERS[step.name].size))[0]
+            return value
         case "string" | "bytes":
             found_bytes = data.sized()
             return _text(found_bytes) if kind == pa.large_string() else found_bytes
@@ -161,24 +161,26 @@ def _scalar(data: _Bytes, step: Step, kind: pa.DataType | None) -> Any:
             return _decimal(data.take(step.numbers[2]) if is_fixed else data.sized(), *step.numbers[:2])
         case "uuid":
             return _uuid(data.sized())
-    raise FaultError(step.text)
+    raise AvroDecodeError(step.text)
 
 
 def _boolean(data: _Bytes) -> bool:
     byte = data.take(1)[0]
     if byte > 1:
-        raise FaultError(f"a boolean is {byte}")
+        raise AvroDecodeError(f"a boolean is {byte}")
     return byte == 1
 
 
-def _number(value: int, step: Step, kind: pa.DataType | None) -> Any:
+def _number(value: int, step: DecodeStep, kind: pa.DataType | None) -> Any:
     if step.numbers and not 0 <= value < step.numbers[0]:
-        raise FaultError("a time of day is not within a day")
+        raise AvroDecodeError("a time of day is not within a day")
     if kind not in (pa.float32(), pa.float64()):
         return value
     number = np.array([value], np.int64).astype(np.float32)[0] if kind == pa.float32() else float(value)
     if int(number) != value:
-        raise FaultError(f"{value} has more digits than a {'float' if kind == pa.float32() else 'double'} can hold")
+        raise AvroDecodeError(
+            f"{value} has more digits than a {'float' if kind == pa.float32() else 'double'} can hold"
+        )
     return number
 
 
@@ -186,26 +188,26 @@ def _text(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        raise FaultError("a text is not UTF-8") from None
+        raise AvroDecodeError("a text is not UTF-8") from None
 
 
 def _symbol(number: int, symbols: Sequence[str]) -> str:
     if not 0 <= number < len(symbols):
-        raise FaultError(f"an enum has no symbol {number}")
+        raise AvroDecodeError(f"an enum has no symbol {number}")
     if not symbols[number]:
-        raise FaultError("a symbol of an enum is none of the chosen version")
+        raise AvroDecodeError("a symbol of an enum is none of the chosen version")
     return symbols[number]
 
 
 def _decimal(data: bytes, precision: int, scale: int) -> Decimal:
     value = int.from_bytes(data, "big", signed=True)
     if not data or abs(value) >= 10**precision:
-        raise FaultError(f"a decimal has no digits, or more than {precision}")
+        raise AvroDecodeError(f"a decimal has no digits, or more than {precision}")
     return Decimal(value).scaleb(-scale, _EXACT)
 
 
 def _uuid(data: bytes) -> bytes:
     text = _text(data)
     if not _UUID.fullmatch(text):
-        raise FaultError("a text is no UUID")
+        raise AvroDecodeError("a text is no UUID")
     return uuid.UUID(text).bytes

@@ -12,7 +12,7 @@ from calve.event.envelope.schema import doc_of
 from calve.event.reject import cut
 from calve.serde.format import UnsupportedSchemaError, WriterSchema
 
-__all__ = ["MOST_DIGITS", "NO_DEFAULT", "PRIMITIVES", "Field", "Type", "parse", "parse_schema"]
+__all__ = ["MOST_DIGITS", "NO_DEFAULT", "PRIMITIVES", "RecordField", "Type", "parse", "parse_schema"]
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 MOST_DIGITS = 76
@@ -33,7 +33,7 @@ _MOST_TYPES = 20_000
 
 
 @dataclass(frozen=True)
-class Field:
+class RecordField:
     """A field of a record; `default` is JSON, or `NO_DEFAULT`, `doc` its description."""
 
     name: str
@@ -66,7 +66,7 @@ class Type:
     aliases: tuple[str, ...] = ()
     logical: str = ""
     parts: tuple[Type, ...] = ()
-    fields: tuple[Field, ...] = ()
+    fields: tuple[RecordField, ...] = ()
     symbols: tuple[str, ...] = ()
     symbol: str = ""
     size: int = 0
@@ -76,8 +76,8 @@ class Type:
     @cached_property
     def size_unfolded(self) -> int:
         """How many types it consists of, if each named type is in all its places."""
-        inside = [*self.parts, *(each.type for each in self.fields)]
-        return 1 + sum(each.size_unfolded for each in inside)
+        inside = [*self.parts, *(part.type for part in self.fields)]
+        return 1 + sum(part.size_unfolded for part in inside)
 
     @property
     def short_name(self) -> str:
@@ -185,14 +185,14 @@ class _Reader:
             raise UnsupportedSchemaError(f"the type {full} is defined twice")
         self._open.append(full)
         if kind == "enum":
-            found = _enum(schema)
+            defined = _enum(schema)
         elif kind == "fixed":
-            found = self._leaf(Type("fixed", full, size=_fixed_size(schema)), schema)
+            defined = self._leaf(Type("fixed", full, size=_fixed_size(schema)), schema)
         else:
-            found = Type("record", fields=self._fields(schema, inner))
+            defined = Type("record", fields=self._fields(schema, inner))
         self._open.pop()
-        aliases = tuple(_full(each, inner) for each in _texts(schema.get("aliases")))
-        self._named[full] = replace(found, name=full, aliases=aliases, properties=schema)
+        aliases = tuple(_full(alias, inner) for alias in _texts(schema.get("aliases")))
+        self._named[full] = replace(defined, name=full, aliases=aliases, properties=schema)
         if self._named[full].size_unfolded > _MOST_TYPES:
             raise UnsupportedSchemaError(f"it has more than {_MOST_TYPES:,} fields and types")
         return self._named[full]
@@ -200,14 +200,14 @@ class _Reader:
     def _leaf(self, kind: Type, schema: Mapping[str, Any]) -> Type:
         return _with_logical(kind, schema) if self._with_logical else kind
 
-    def _fields(self, schema: Mapping[str, Any], namespace: str) -> tuple[Field, ...]:
+    def _fields(self, schema: Mapping[str, Any], namespace: str) -> tuple[RecordField, ...]:
         fields = []
-        for each in _required(schema, "fields"):
-            name = _required(each, "name")
-            kind = self._type(_required(each, "type"), namespace)
-            default, doc = each.get("default", NO_DEFAULT), doc_of(each.get("doc"))
-            fields.append(Field(str(name), kind, _texts(each.get("aliases")), default, doc))
-        names = [each.name for each in fields]
+        for entry in _required(schema, "fields"):
+            name = _required(entry, "name")
+            kind = self._type(_required(entry, "type"), namespace)
+            default, doc = entry.get("default", NO_DEFAULT), doc_of(entry.get("doc"))
+            fields.append(RecordField(str(name), kind, _texts(entry.get("aliases")), default, doc))
+        names = [entry.name for entry in fields]
         if twice := [name for name in names if names.count(name) > 1]:
             raise UnsupportedSchemaError(f"a record has two fields of the name {cut(twice[0])}")
         return tuple(fields)
@@ -216,18 +216,18 @@ class _Reader:
 def _required(schema: Any, key: str) -> Any:
     if not isinstance(schema, Mapping) or key not in schema:
         raise UnsupportedSchemaError(f"{cut(json.dumps(schema))} lacks `{key}`")
-    found = schema[key]
-    if key == "fields" and not isinstance(found, list):
+    value = schema[key]
+    if key == "fields" and not isinstance(value, list):
         raise UnsupportedSchemaError("the fields of a record are not a list")
-    return found
+    return value
 
 
 def _full(name: str, namespace: str) -> str:
     return name.removeprefix(".") if "." in name or not namespace else f"{namespace}.{name}"
 
 
-def _texts(found: Any) -> tuple[str, ...]:
-    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+def _texts(values: Any) -> tuple[str, ...]:
+    return tuple(text for text in values if isinstance(text, str)) if isinstance(values, list) else ()
 
 
 def _enum(schema: Mapping[str, Any]) -> Type:
@@ -253,7 +253,7 @@ def _with_logical(kind: Type, schema: Mapping[str, Any]) -> Type:
     digits = 0, 0
     if logical == "decimal":
         digits = schema.get("precision", 0), schema.get("scale", 0)
-        if not all(type(each) is int for each in digits) or not 0 <= digits[1] <= digits[0] or not digits[0]:
+        if not all(type(number) is int for number in digits) or not 0 <= digits[1] <= digits[0] or not digits[0]:
             return kind
         if digits[0] > MOST_DIGITS:
             raise UnsupportedSchemaError(f"decimal({digits[0]}, {digits[1]}) has more than {MOST_DIGITS} digits")

@@ -6,36 +6,36 @@ import struct
 from collections.abc import Iterator
 
 from calve.serde.protobuf.descriptors import Enum
-from calve.serde.protobuf.plan import Column
+from calve.serde.protobuf.plan import MessageColumn
 
 __all__ = ["message_spec"]
 
 _BITS = (1 << 64) - 1
 
 
-def message_spec(message: Column) -> list[str]:
+def message_spec(message: MessageColumn) -> list[str]:
     """Return the specification of a message's fields."""
     return list(_struct(message))
 
 
-def _struct(column: Column) -> Iterator[str]:
+def _struct(column: MessageColumn) -> Iterator[str]:
     yield str(len(column.of))
-    for each in column.of:
-        yield from _field(each)
+    for field in column.of:
+        yield from _field(field)
 
 
-def _field(column: Column) -> Iterator[str]:
+def _field(column: MessageColumn) -> Iterator[str]:
     yield from (str(column.number), str(column.oneof), *_missing(column), column.kind)
     if column.kind == "struct":
         yield from _struct(column)
     elif column.enum:
         yield from _enum(column.enum)
     else:
-        for each in column.of:
-            yield from _field(each)
+        for field in column.of:
+            yield from _field(field)
 
 
-def _missing(column: Column) -> tuple[str, ...]:
+def _missing(column: MessageColumn) -> tuple[str, ...]:
     if column.missing != "default":
         return (column.missing,)
     match column.default:

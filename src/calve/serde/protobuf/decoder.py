@@ -9,12 +9,12 @@ import pyarrow as pa
 
 from calve.arrays import RowNumbers
 from calve.compiled import events as core
-from calve.event.declared import described
-from calve.serde.format import Decoded, Fault, Part
+from calve.event.typed_schema import described
+from calve.serde.format import DecodedPart, DecodedValues, Fault
 from calve.serde.protobuf import exact
 from calve.serde.protobuf.core_spec import message_spec
-from calve.serde.protobuf.plan import Column, arrow_type, with_text_timestamps
-from calve.serde.protobuf.wire import FaultError
+from calve.serde.protobuf.plan import MessageColumn, arrow_type, with_text_timestamps
+from calve.serde.protobuf.wire import ProtobufDecodeError
 
 __all__ = ["MessageDecoder"]
 
@@ -29,24 +29,26 @@ class MessageDecoder:
         message: The columns.
     """
 
-    def __init__(self, message: Column) -> None:
+    def __init__(self, message: MessageColumn) -> None:
         texts = with_text_timestamps(message)
         self._types = [_Type(message)] if texts == message else [_Type(message), _Type(texts)]
 
-    def decode(self, values: pa.Array, start: int) -> Decoded:
+    def decode(self, values: pa.Array, start: int) -> DecodedValues:
         """Decode binary values, whose messages begin at the byte `start`."""
-        found, waiting = Decoded([], []), np.arange(len(values))
-        for kind, decode in [(each, each.fast) for each in self._types] + [(each, each.exact) for each in self._types]:
+        decoded, waiting = DecodedValues([], []), np.arange(len(values))
+        for kind, decode in [(message_type, message_type.fast) for message_type in self._types] + [
+            (message_type, message_type.exact) for message_type in self._types
+        ]:
             if not len(waiting):
                 break
             some = values if len(waiting) == len(values) else values.take(pa.array(waiting))
             rows, at, reasons = decode(some, start)
             if len(at):
-                found.parts.append(Part(waiting[at], rows, kind.declaration))
+                decoded.parts.append(DecodedPart(waiting[at], rows, kind.declaration))
             waiting = np.delete(waiting, at)
         if len(waiting):
-            found.faults.extend(map(Fault, waiting.tolist(), reasons))
-        return found
+            decoded.faults.extend(map(Fault, waiting.tolist(), reasons))
+        return decoded
 
 
 _Decoded = tuple[pa.StructArray, RowNumbers, Sequence[str]]
@@ -56,7 +58,7 @@ _Decoded = tuple[pa.StructArray, RowNumbers, Sequence[str]]
 class _Type:
     """The columns of messages, with one of the types that timestamps can have."""
 
-    def __init__(self, message: Column) -> None:
+    def __init__(self, message: MessageColumn) -> None:
         self._message = message
         self._kind = arrow_type(message)
         schema = pa.schema(list(self._kind))
@@ -65,10 +67,10 @@ class _Type:
 
     def fast(self, values: pa.Array, start: int) -> _Decoded:
         """Decode what the core decodes."""
-        found = self._core.decode(values, start) if self._core else None
-        if found is None:
+        decoded = self._core.decode(values, start) if self._core else None
+        if decoded is None:
             return pa.array([], self._kind), np.zeros(0, np.int64), ()
-        return found[1].to_struct_array(), found[0], ()
+        return decoded[1].to_struct_array(), decoded[0], ()
 
     def exact(self, values: pa.Array, start: int) -> _Decoded:
         """Decode messages one by one."""
@@ -77,6 +79,6 @@ class _Type:
             try:
                 rows.append(exact.decode(value.as_py()[start:], self._message))
                 at.append(number)
-            except FaultError as error:
+            except ProtobufDecodeError as error:
                 reasons.append(str(error))
         return pa.array(rows, self._kind), np.array(at, np.int64), reasons

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-__all__ = ["Enum", "Field", "File", "Message"]
+__all__ = ["Enum", "File", "MessageField", "MessageType"]
 
 
 @dataclass(frozen=True)
-class Field:
+class MessageField:
     """A field of a message.
 
     Attributes:
@@ -55,7 +55,7 @@ class Enum:
 
 
 @dataclass(frozen=True)
-class Message:
+class MessageType:
     """A message.
 
     Attributes:
@@ -67,8 +67,8 @@ class Message:
     """
 
     name: str
-    fields: tuple[Field, ...]
-    messages: tuple[Message, ...]
+    fields: tuple[MessageField, ...]
+    messages: tuple[MessageType, ...]
     enums: tuple[Enum, ...]
     is_proto3: bool
 
@@ -88,5 +88,5 @@ class File:
     package: str = ""
     is_proto3: bool = False
     imports: list[str] = field(default_factory=list)
-    messages: list[Message] = field(default_factory=list)
+    messages: list[MessageType] = field(default_factory=list)
     enums: list[Enum] = field(default_factory=list)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from calve.serde.protobuf.leaves import leaf
-from calve.serde.protobuf.plan import SCALARS, Column
-from calve.serde.protobuf.wire import FaultError, Raw, fields, packed, payload, scalar
+from calve.serde.protobuf.plan import SCALARS, MessageColumn
+from calve.serde.protobuf.wire import ProtobufDecodeError, Raw, fields, packed, payload, scalar
 
 __all__ = ["decode"]
 
@@ -15,74 +15,74 @@ _UNNAMED = object()
 """A number of a closed enum that has no name: an unknown field."""
 
 
-def decode(data: bytes, column: Column) -> dict[str, Any]:
+def decode(data: bytes, column: MessageColumn) -> dict[str, Any]:
     """Return the values of a message by the names of its columns.
 
     Raises:
         FaultError: The bytes are no message of this type. The text names the field.
     """
-    found: dict[str, Any] = {}
-    _read(column, data, found)
-    return _finished(column.of, found)
+    values: dict[str, Any] = {}
+    _read(column, data, values)
+    return _finished(column.of, values)
 
 
-def _read(message: Column, data: bytes, found: dict[str, Any]) -> None:
+def _read(message: MessageColumn, data: bytes, values: dict[str, Any]) -> None:
     """Put the fields of a message to those that were found before: the last scalar counts, messages are joined."""
     for raw in fields(data):
         column = message.by_number.get(raw.number)
         if column is None:
             continue
         try:
-            is_set = _put(column, raw, found)
-        except FaultError as error:
-            raise FaultError(error.args[0], (column.name, *error.path)) from None
-        others = [each.name for each in message.of if each.oneof == column.oneof >= 0 and each is not column]
+            is_set = _put(column, raw, values)
+        except ProtobufDecodeError as error:
+            raise ProtobufDecodeError(error.args[0], (column.name, *error.path)) from None
+        others = [field.name for field in message.of if field.oneof == column.oneof >= 0 and field is not column]
         for name in others if is_set else ():
-            found.pop(name, None)
+            values.pop(name, None)
 
 
-def _put(column: Column, raw: Raw, found: dict[str, Any]) -> bool:
+def _put(column: MessageColumn, raw: Raw, values: dict[str, Any]) -> bool:
     """Add a field; return whether it had a value."""
     if column.kind == "list":
-        found.setdefault(column.name, []).extend(_elements(column.of[0], raw))
+        values.setdefault(column.name, []).extend(_elements(column.of[0], raw))
         return True
     if column.kind in _SCALAR:
         value = _scalar(column, raw)
         if value is not _UNNAMED:
-            found[column.name] = value
+            values[column.name] = value
         return value is not _UNNAMED
     data = payload(raw)
     if column.kind == "map":
         key, value = _entry(column, data)
         if value is not _UNNAMED:
-            found.setdefault(column.name, {})[key] = value
+            values.setdefault(column.name, {})[key] = value
     elif column.kind == "struct":
-        _read(column, data, found.setdefault(column.name, {}))
+        _read(column, data, values.setdefault(column.name, {}))
     else:
-        found[column.name] = found.get(column.name, b"") + data
+        values[column.name] = values.get(column.name, b"") + data
     return True
 
 
-def _elements(element: Column, raw: Raw) -> list[Any]:
+def _elements(element: MessageColumn, raw: Raw) -> list[Any]:
     if element.kind not in _SCALAR:
         return [_whole(element, payload(raw))]
-    values = [_scalar(element, each) for each in packed(raw, element.kind)]
+    values = [_scalar(element, item) for item in packed(raw, element.kind)]
     return [value for value in values if value is not _UNNAMED]
 
 
-def _entry(column: Column, data: bytes) -> tuple[Any, Any]:
-    found: dict[str, Any] = {}
+def _entry(column: MessageColumn, data: bytes) -> tuple[Any, Any]:
+    values: dict[str, Any] = {}
     key, value = column.of
     for raw in fields(data):
         if raw.number == value.number and value.kind == "enum" and _scalar(value, raw) is _UNNAMED:
             return None, _UNNAMED
         if raw.number in (key.number, value.number):
-            _put(column.of[raw.number - 1], raw, found)
-    finished = _finished(column.of, found)
+            _put(column.of[raw.number - 1], raw, values)
+    finished = _finished(column.of, values)
     return finished["key"], finished["value"]
 
 
-def _scalar(column: Column, raw: Raw) -> Any:
+def _scalar(column: MessageColumn, raw: Raw) -> Any:
     value = scalar(column.kind, raw)
     if column.enum is None:
         return value
@@ -90,24 +90,24 @@ def _scalar(column: Column, raw: Raw) -> Any:
     return (_UNNAMED if column.enum.is_closed else str(value)) if name is None else name
 
 
-def _finished(columns: tuple[Column, ...], found: dict[str, Any]) -> dict[str, Any]:
+def _finished(columns: tuple[MessageColumn, ...], values: dict[str, Any]) -> dict[str, Any]:
     """Return the values of all columns; fields that are missing have what their columns say."""
     finished = {}
     for column in columns:
         try:
-            finished[column.name] = _value(column, found.get(column.name))
-        except FaultError as error:
-            raise FaultError(error.args[0], (column.name, *error.path)) from None
+            finished[column.name] = _value(column, values.get(column.name))
+        except ProtobufDecodeError as error:
+            raise ProtobufDecodeError(error.args[0], (column.name, *error.path)) from None
     return finished
 
 
-def _value(column: Column, value: Any) -> Any:
+def _value(column: MessageColumn, value: Any) -> Any:
     if column.kind == "list":
         return value or []
     if column.kind == "map":
         return list((value or {}).items())
     if value is None and column.missing == "required":
-        raise FaultError("a required field that is missing")
+        raise ProtobufDecodeError("a required field that is missing")
     if value is None and (column.missing == "null" or column.default is not None):
         return column.default
     if column.kind in _SCALAR:
@@ -117,7 +117,7 @@ def _value(column: Column, value: Any) -> Any:
     return _whole(column, value or b"")
 
 
-def _whole(column: Column, data: bytes) -> Any:
+def _whole(column: MessageColumn, data: bytes) -> Any:
     """Return the value of a message that is not continued."""
     if column.kind == "struct":
         return decode(data, column)

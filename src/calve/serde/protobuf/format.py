@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pyarrow as pa
 
-from calve.serde.format import Decoded, Fault, Part, UnsupportedSchemaError, WriterSchema
+from calve.serde.format import DecodedPart, DecodedValues, Fault, UnsupportedSchemaError, WriterSchema
 from calve.serde.protobuf.decoder import MessageDecoder
 from calve.serde.protobuf.indexes import by_message
 from calve.serde.protobuf.plan import plan
@@ -25,7 +25,7 @@ class Protobuf:
     def plan(
         self, schema: WriterSchema, reader: WriterSchema | None, earlier: Callable[[], Sequence[WriterSchema]]
     ) -> _Plan:
-        """Compile the plan of a schema; `earlier` is not needed, because the numbers of fields tell them apart.
+        """Compile the plan of a schema; `earlier` is not needed, because fields have numbers.
 
         Raises:
             UnsupportedSchemaError: It is not proto2 or proto3.
@@ -54,23 +54,23 @@ class _Plan:
         self._has_indexes = has_indexes
         self._decoders: dict[tuple[int, ...], MessageDecoder] = {}
 
-    def decode(self, values: pa.Array, start: int) -> Decoded:
+    def decode(self, values: pa.Array, start: int) -> DecodedValues:
         """Decode values (`serde.format.Plan`); each message of the file is one part, or several."""
-        found = Decoded([], [])
+        decoded = DecodedValues([], [])
         if self._has_indexes:
-            groups = by_message(values, start, found.faults)
+            groups = by_message(values, start, decoded.faults)
         else:
             groups = {(_FIRST, start): np.arange(len(values))}
         for (indexes, first), at in groups.items():
             try:
                 decoder = self._decoder(indexes)
             except ProtoError as error:
-                found.faults.extend(Fault(row, str(error)) for row in at.tolist())
+                decoded.faults.extend(Fault(row, str(error)) for row in at.tolist())
                 continue
             some = decoder.decode(values if len(at) == len(values) else values.take(pa.array(at)), first)
-            found.parts.extend(Part(at[part.at], part.rows, part.declaration) for part in some.parts)
-            found.faults.extend(Fault(int(at[fault.row]), fault.reason) for fault in some.faults)
-        return found
+            decoded.parts.extend(DecodedPart(at[part.at], part.rows, part.declaration) for part in some.parts)
+            decoded.faults.extend(Fault(int(at[fault.row]), fault.reason) for fault in some.faults)
+        return decoded
 
     def _decoder(self, indexes: tuple[int, ...]) -> MessageDecoder:
         if indexes not in self._decoders:

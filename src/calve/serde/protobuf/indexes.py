@@ -13,14 +13,14 @@ import pyarrow as pa
 
 from calve.arrays import RowNumbers, text_buffers
 from calve.serde.format import Fault
-from calve.serde.protobuf.wire import FaultError, varint
+from calve.serde.protobuf.wire import ProtobufDecodeError, varint
 
 __all__ = ["by_message"]
 
 _MOST_INDEXES = 33
 _MOST_BYTES = 10 * (_MOST_INDEXES + 1)
 _MOST_COMPARED = 64
-"""Distinct indexes that are looked for in all values at once; values with others are read one by one."""
+"""Distinct indexes that are searched in all values at once; values with others are read one by one."""
 _Groups = dict[tuple[tuple[int, ...], int], RowNumbers]
 
 
@@ -37,14 +37,14 @@ def by_message(values: pa.Array, start: int, faults: list[Fault]) -> _Groups:
     ends = offsets[1:].astype(np.int64)
     content = np.frombuffer(data, np.uint8)
     waiting = np.arange(len(values))
-    found: dict[tuple[tuple[int, ...], int], list[RowNumbers]] = {}
+    rows_by_message: dict[tuple[tuple[int, ...], int], list[RowNumbers]] = {}
     compared = 0
     while len(waiting):
         row = int(waiting[0])
         prefix = bytes(data[starts[row] : min(ends[row], starts[row] + _MOST_BYTES)])
         try:
             indexes, size = _indexes(prefix)
-        except FaultError as error:
+        except ProtobufDecodeError as error:
             faults.append(Fault(row, f"the indexes of its message are broken: {error}"))
             waiting = waiting[1:]
             continue
@@ -54,18 +54,18 @@ def by_message(values: pa.Array, start: int, faults: list[Fault]) -> _Groups:
         else:
             is_same = _begin_with(content, prefix[:size], starts[waiting], ends[waiting])
             same, waiting = waiting[is_same], waiting[~is_same]
-        found.setdefault((indexes, start + size), []).append(same)
-    return {key: np.sort(np.concatenate(rows)) if len(rows) > 1 else rows[0] for key, rows in found.items()}
+        rows_by_message.setdefault((indexes, start + size), []).append(same)
+    return {key: np.sort(np.concatenate(rows)) if len(rows) > 1 else rows[0] for key, rows in rows_by_message.items()}
 
 
 def _begin_with(
     content: npt.NDArray[np.uint8], prefix: bytes, starts: RowNumbers, ends: RowNumbers
 ) -> npt.NDArray[np.bool_]:
-    found = ends - starts >= len(prefix)
+    matches = ends - starts >= len(prefix)
     last = len(content) - 1
     for number, byte in enumerate(prefix):
-        found &= content[np.minimum(starts + number, last)] == byte
-    return found
+        matches &= content[np.minimum(starts + number, last)] == byte
+    return matches
 
 
 def _indexes(data: bytes) -> tuple[tuple[int, ...], int]:
@@ -74,12 +74,12 @@ def _indexes(data: bytes) -> tuple[tuple[int, ...], int]:
     if count == 0:
         return (0,), at
     if not 0 < count <= _MOST_INDEXES:
-        raise FaultError(f"a list of {count} indexes")
-    found = []
+        raise ProtobufDecodeError(f"a list of {count} indexes")
+    indexes = []
     for _ in range(count):
         index, at = _signed(data, at)
-        found.append(index)
-    return tuple(found), at
+        indexes.append(index)
+    return tuple(indexes), at
 
 
 def _signed(data: bytes, at: int) -> tuple[int, int]:

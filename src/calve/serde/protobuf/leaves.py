@@ -7,7 +7,7 @@ import json
 import math
 from typing import Any
 
-from calve.serde.protobuf.wire import FaultError, Raw, fields, payload, scalar
+from calve.serde.protobuf.wire import ProtobufDecodeError, Raw, fields, payload, scalar
 
 __all__ = ["leaf"]
 
@@ -36,25 +36,25 @@ def leaf(kind: str, data: bytes) -> int | str:
     if kind == "duration":
         return _duration(seconds, nanos)
     if not (_FIRST_SECOND <= seconds <= _LAST_SECOND and 0 <= nanos < _NANOS):
-        raise FaultError("a timestamp outside the years 1 to 9999")
+        raise ProtobufDecodeError("a timestamp outside the years 1 to 9999")
     if kind == "timestamp-text":
         return f"{(_START + datetime.timedelta(seconds=seconds)).isoformat()}{_fraction(nanos)}Z"
     if nanos % 1000:
-        raise FaultError("a timestamp with parts of a microsecond")
+        raise ProtobufDecodeError("a timestamp with parts of a microsecond")
     return seconds * 1_000_000 + nanos // 1000
 
 
 def _seconds_and_nanos(data: bytes) -> tuple[int, int]:
-    found = {1: 0, 2: 0}
+    parts = {1: 0, 2: 0}
     for raw in fields(data):
-        if raw.number in found:
-            found[raw.number] = int(scalar("int64" if raw.number == 1 else "int32", raw))
-    return found[1], found[2]
+        if raw.number in parts:
+            parts[raw.number] = int(scalar("int64" if raw.number == 1 else "int32", raw))
+    return parts[1], parts[2]
 
 
 def _duration(seconds: int, nanos: int) -> str:
     if abs(seconds) > _MOST_SECONDS or abs(nanos) >= _NANOS or seconds * nanos < 0:
-        raise FaultError("a duration that Protobuf does not allow")
+        raise ProtobufDecodeError("a duration that Protobuf does not allow")
     sign = "-" if seconds < 0 or nanos < 0 else ""
     return f"PT{sign}{abs(seconds)}{_fraction(abs(nanos))}S"
 
@@ -66,7 +66,7 @@ def _fraction(nanos: int) -> str:
 def _structured(kind: str, data: bytes, depth: int) -> Any:
     """Return a Struct, a ListValue or a Value as a dict, a list or any of JSON's values."""
     if depth > _DEEPEST:
-        raise FaultError(f"a value that is nested more than {_DEEPEST} levels deep")
+        raise ProtobufDecodeError(f"a value that is nested more than {_DEEPEST} levels deep")
     if kind == _LIST:
         return [_structured("", payload(raw), depth + 1) for raw in fields(data) if raw.number == 1]
     if kind == _STRUCT:
@@ -87,7 +87,7 @@ def _entry(data: bytes) -> tuple[str, bytes]:
 
 def _value(data: bytes, depth: int) -> Any:
     """Return a Value. The last of its fields counts; a struct or list that follows itself is joined."""
-    found: Any = None
+    value: Any = None
     nested, joined = "", b""
     for raw in fields(data):
         kind = {5: _STRUCT, 6: _LIST}.get(raw.number, "")
@@ -96,21 +96,21 @@ def _value(data: bytes, depth: int) -> Any:
         joined = (joined if kind == nested else b"") + payload(raw) if kind else b""
         nested = kind
         if not kind:
-            found = _plain(raw)
-    return _structured(nested, joined, depth) if nested else found
+            value = _plain(raw)
+    return _structured(nested, joined, depth) if nested else value
 
 
 def _plain(raw: Raw) -> Any:
-    found = scalar({1: "enum", 2: "double", 3: "string", 4: "bool"}[raw.number], raw)
-    if isinstance(found, float) and not math.isfinite(found):
-        raise FaultError("a number that JSON does not have")
-    return None if raw.number == 1 else found
+    value = scalar({1: "enum", 2: "double", 3: "string", 4: "bool"}[raw.number], raw)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ProtobufDecodeError("a number that JSON does not have")
+    return None if raw.number == 1 else value
 
 
 def _dumped(value: Any) -> str:
     match value:
         case dict():
-            return "{" + ",".join(f"{_dumped(name)}:{_dumped(each)}" for name, each in value.items()) + "}"
+            return "{" + ",".join(f"{_dumped(name)}:{_dumped(item)}" for name, item in value.items()) + "}"
         case list():
             return "[" + ",".join(map(_dumped, value)) + "]"
         case float():

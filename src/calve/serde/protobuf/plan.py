@@ -11,12 +11,12 @@ from typing import Literal
 
 import pyarrow as pa
 
-from calve.event.declared import with_doc
-from calve.serde.protobuf.descriptors import Enum, Field, Message
+from calve.event.typed_schema import with_doc
+from calve.serde.protobuf.descriptors import Enum, MessageField, MessageType
 from calve.serde.protobuf.schema import Schema
 from calve.serde.protobuf.tokens import ProtoError
 
-__all__ = ["SCALARS", "Column", "Default", "arrow_type", "plan", "with_text_timestamps"]
+__all__ = ["SCALARS", "Default", "MessageColumn", "arrow_type", "plan", "with_text_timestamps"]
 
 SCALARS: Mapping[str, pa.DataType] = {
     "double": pa.float64(), "float": pa.float32(), "bool": pa.bool_(), "string": pa.large_string(),
@@ -36,7 +36,7 @@ Default = int | float | bytes | str | bool | None
 
 
 @dataclass(frozen=True)
-class Column:
+class MessageColumn:
     """A field, an element of a list, or a key or value of a map, as a column.
 
     Attributes:
@@ -59,34 +59,34 @@ class Column:
     missing: Literal["null", "default", "required"] = "null"
     default: Default = None
     oneof: int = -1
-    of: tuple[Column, ...] = ()
+    of: tuple[MessageColumn, ...] = ()
     enum: Enum | None = field(default=None, repr=False)
     doc: str = field(default="", compare=False)
 
     @cached_property
-    def by_number(self) -> Mapping[int, Column]:
+    def by_number(self) -> Mapping[int, MessageColumn]:
         """The fields of a struct by their numbers."""
-        return {each.number: each for each in self.of}
+        return {column.number: column for column in self.of}
 
 
-def plan(schema: Schema, message: Message) -> Column:
+def plan(schema: Schema, message: MessageType) -> MessageColumn:
     """Return the columns of a message as a struct.
 
     Raises:
         ProtoError: It has fields of types that have no columns: groups, messages that contain themselves. Or no fields.
     """
     planner = _Planner(schema)
-    found = planner.struct(message, (message.name,))
-    if not found.of:
+    columns = planner.struct(message, (message.name,))
+    if not columns.of:
         raise ProtoError(f"Message {message.name} has no fields")
-    return found
+    return columns
 
 
-def arrow_type(column: Column) -> pa.DataType:
+def arrow_type(column: MessageColumn) -> pa.DataType:
     """Return the Arrow type of a column's values."""
     match column.kind:
         case "struct":
-            return pa.struct([with_doc(each.name, arrow_type(each), each.doc) for each in column.of])
+            return pa.struct([with_doc(child.name, arrow_type(child), child.doc) for child in column.of])
         case "list":
             return pa.large_list(arrow_type(column.of[0]))
         case "map":
@@ -98,7 +98,7 @@ def arrow_type(column: Column) -> pa.DataType:
     return SCALARS.get(column.kind, pa.large_string())
 
 
-def with_text_timestamps(column: Column) -> Column:
+def with_text_timestamps(column: MessageColumn) -> MessageColumn:
     """Return columns that have all nine digits of timestamps, as texts; the same columns if there are no timestamps."""
     if column.kind == "timestamp":
         return replace(column, kind="timestamp-text")
@@ -111,17 +111,17 @@ class _Planner:
         self._schema = schema
         self._count = 0
 
-    def struct(self, message: Message, path: tuple[str, ...]) -> Column:
+    def struct(self, message: MessageType, path: tuple[str, ...]) -> MessageColumn:
         """Return a message's columns; `path` has the full names of the messages that it is in, itself the last."""
         if len(path) > _DEEPEST:
             raise ProtoError(f"Message {path[0]} is nested more than {_DEEPEST} levels deep")
         oneofs = {
-            name: at for at, name in enumerate(dict.fromkeys(each.oneof for each in message.fields if each.oneof))
+            name: at for at, name in enumerate(dict.fromkeys(field.oneof for field in message.fields if field.oneof))
         }
-        columns = tuple(self._field(each, message, oneofs.get(each.oneof, -1), path) for each in message.fields)
-        return Column("", 0, "struct", of=columns)
+        columns = tuple(self._field(field, message, oneofs.get(field.oneof, -1), path) for field in message.fields)
+        return MessageColumn("", 0, "struct", of=columns)
 
-    def _field(self, declared: Field, message: Message, oneof: int, path: tuple[str, ...]) -> Column:
+    def _field(self, declared: MessageField, message: MessageType, oneof: int, path: tuple[str, ...]) -> MessageColumn:
         self._count += 1
         if self._count > _MOST:
             raise ProtoError(f"Message {path[0]} has more than {_MOST} columns")
@@ -132,41 +132,43 @@ class _Planner:
         if declared.key:
             key = replace(self._value(declared.key, message, path, "key"), name="key", number=1, missing="default")
             item = replace(value, name="value", number=2, missing="default")
-            return Column(kind="map", of=(_zero(key), _zero(item)), **named)  # type: ignore[arg-type]
+            return MessageColumn(kind="map", of=(_zero(key), _zero(item)), **named)  # type: ignore[arg-type]
         if declared.label == "repeated":
-            return Column(kind="list", of=(value,), **named)  # type: ignore[arg-type]
-        found = replace(value, oneof=oneof, **named)  # type: ignore[arg-type]
+            return MessageColumn(kind="list", of=(value,), **named)  # type: ignore[arg-type]
+        column = replace(value, oneof=oneof, **named)  # type: ignore[arg-type]
         if declared.label == "required":
-            return replace(found, missing="required")
-        is_scalar = found.kind in SCALARS or found.kind == "enum"
+            return replace(column, missing="required")
+        is_scalar = column.kind in SCALARS or column.kind == "enum"
         if is_scalar and declared.default is not None:
-            return replace(found, missing="default", default=_default(found.kind, declared.default))
+            return replace(column, missing="default", default=_default(column.kind, declared.default))
         has_presence = not message.is_proto3 or declared.label or declared.oneof or not is_scalar
-        return found if has_presence else _zero(replace(found, missing="default"))
+        return column if has_presence else _zero(replace(column, missing="default"))
 
-    def _value(self, kind: str, scope: Message, path: tuple[str, ...], name: str) -> Column:
+    def _value(self, kind: str, scope: MessageType, path: tuple[str, ...], name: str) -> MessageColumn:
         if kind in SCALARS:
-            return Column(name, 0, kind)
-        found = self._schema.resolve(kind, scope.name)
-        if isinstance(found, Enum):
-            return Column(name, 0, "enum", enum=found)
-        return self._message(found, scope, path, name)
+            return MessageColumn(name, 0, kind)
+        resolved = self._schema.resolve(kind, scope.name)
+        if isinstance(resolved, Enum):
+            return MessageColumn(name, 0, "enum", enum=resolved)
+        return self._message(resolved, scope, path, name)
 
-    def _message(self, found: Message, scope: Message, path: tuple[str, ...], name: str) -> Column:
-        known = found.name.removeprefix(_WELL_KNOWN) if found.name.startswith(_WELL_KNOWN) else ""
-        if known in _LEAVES or known in _JSON:
-            return Column(name, 0, (_LEAVES | _JSON)[known])
-        if known.endswith("Value"):
-            return Column(name, 0, "wrapper", of=(_zero(Column("value", 1, found.fields[0].kind, "default")),))
-        if found.name in path:
-            raise ProtoError(
-                f"Field {name} of message {scope.name} makes {found.name} contain itself, which has no columns"
+    def _message(self, message: MessageType, scope: MessageType, path: tuple[str, ...], name: str) -> MessageColumn:
+        well_known = message.name.removeprefix(_WELL_KNOWN) if message.name.startswith(_WELL_KNOWN) else ""
+        if well_known in _LEAVES or well_known in _JSON:
+            return MessageColumn(name, 0, (_LEAVES | _JSON)[well_known])
+        if well_known.endswith("Value"):
+            return MessageColumn(
+                name, 0, "wrapper", of=(_zero(MessageColumn("value", 1, message.fields[0].kind, "default")),)
             )
-        inner = self.struct(found, (*path, found.name))
-        return replace(inner, name=name) if inner.of else Column(name, 0, "empty")
+        if message.name in path:
+            raise ProtoError(
+                f"Field {name} of message {scope.name} makes {message.name} contain itself, which has no columns"
+            )
+        inner = self.struct(message, (*path, message.name))
+        return replace(inner, name=name) if inner.of else MessageColumn(name, 0, "empty")
 
 
-def _zero(column: Column) -> Column:
+def _zero(column: MessageColumn) -> MessageColumn:
     """Return a column with the default of its type; a missing message in a map is an empty one."""
     if column.enum:
         return replace(column, default=column.enum.values[0][0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from calve.serde.protobuf.descriptors import Enum, File, Message
+from calve.serde.protobuf.descriptors import Enum, File, MessageType
 from calve.serde.protobuf.syntax import parse
 from calve.serde.protobuf.tokens import ProtoError
 from calve.serde.protobuf.well_known import WELL_KNOWN
@@ -28,7 +28,7 @@ class Schema:
 
     def __init__(self, text: str, imports: Mapping[str, str]) -> None:
         self._file = parse(text)
-        self._types: dict[str, Message | Enum] = {}
+        self._types: dict[str, MessageType | Enum] = {}
         self._add(self._file)
         waiting, seen = list(self._file.imports), set[str]()
         while waiting:
@@ -41,53 +41,53 @@ class Schema:
             self._add(file)
             waiting += file.imports
 
-    def message(self, indexes: Sequence[int]) -> Message:
+    def message(self, indexes: Sequence[int]) -> MessageType:
         """Return a message by Confluent's indexes: its place in the file, then in the message around it.
 
         Raises:
             ProtoError: There is none.
         """
-        found: Message | None = None
+        message: MessageType | None = None
         for index in indexes[:_MOST_INDEXES]:
-            messages = self._file.messages if found is None else found.messages
+            messages = self._file.messages if message is None else message.messages
             if not 0 <= index < len(messages):
-                found = None
+                message = None
                 break
-            found = messages[index]
-        if found is None or len(indexes) > _MOST_INDEXES:
-            shown = ", ".join(map(str, indexes[:_MOST_INDEXES]))
-            raise ProtoError(f"The schema has no message with the indexes [{shown}]")
-        return found
+            message = messages[index]
+        if message is None or len(indexes) > _MOST_INDEXES:
+            index_text = ", ".join(map(str, indexes[:_MOST_INDEXES]))
+            raise ProtoError(f"The schema has no message with the indexes [{index_text}]")
+        return message
 
-    def named(self, name: str) -> Message:
+    def named(self, name: str) -> MessageType:
         """Return a message by its full name.
 
         Raises:
             ProtoError: There is none.
         """
-        found = self._types.get(name)
-        if not isinstance(found, Message):
+        message = self._types.get(name)
+        if not isinstance(message, MessageType):
             raise ProtoError(f"The schema has no message {name}")
-        return found
+        return message
 
-    def resolve(self, name: str, scope: str) -> Message | Enum:
+    def resolve(self, name: str, scope: str) -> MessageType | Enum:
         """Return the type that a name means within a message: the innermost one, as in C++.
 
         Raises:
             ProtoError: No file that was imported declares it.
         """
         if name.startswith("."):
-            found = self._types.get(name[1:])
+            resolved = self._types.get(name[1:])
         else:
             parts = scope.split(".")
             scopes = (".".join([*parts[:count], name]) for count in range(len(parts), -1, -1))
-            found = next((self._types[full] for full in scopes if full in self._types), None)
-        if found is None:
+            resolved = next((self._types[full] for full in scopes if full in self._types), None)
+        if resolved is None:
             raise ProtoError(f"Message {scope} has a field of type {name}, which no imported file declares")
-        return found
+        return resolved
 
     def _add(self, file: File) -> None:
-        waiting: list[Message] = list(file.messages)
+        waiting: list[MessageType] = list(file.messages)
         for enum in file.enums:
             self._types.setdefault(enum.name, enum)
         while waiting:

@@ -6,8 +6,8 @@ what decides how messages are decoded, and skips services, extensions and option
 
 from __future__ import annotations
 
-from calve.serde.protobuf.descriptors import Enum, Field, File, Message
-from calve.serde.protobuf.tokens import ProtoError, Token, Tokens, number_of, text_of
+from calve.serde.protobuf.descriptors import Enum, File, MessageField, MessageType
+from calve.serde.protobuf.tokens import ProtoError, ProtoToken, Tokens, number_of, text_of
 
 __all__ = ["parse"]
 
@@ -33,11 +33,11 @@ def parse(text: str) -> File:
 
 
 def _syntax(tokens: Tokens) -> bool:
-    line, found = tokens.next.line, tokens.string()
+    line, version = tokens.next.line, tokens.string()
     tokens.expect(";")
-    if found not in (b"proto2", b"proto3"):
+    if version not in (b"proto2", b"proto3"):
         raise ProtoError(f"Line {line} has an unknown syntax: only proto2 and proto3 are supported")
-    return found == b"proto3"
+    return version == b"proto3"
 
 
 def _statement(tokens: Tokens, file: File) -> None:
@@ -79,18 +79,18 @@ class _Body:
         self._scope = scope
         self._is_proto3 = is_proto3
         self._depth = depth
-        self._fields: list[Field] = []
-        self._messages: list[Message] = []
+        self._fields: list[MessageField] = []
+        self._messages: list[MessageType] = []
         self._enums: list[Enum] = []
 
-    def message(self) -> Message:
+    def message(self) -> MessageType:
         if self._depth > _DEEPEST:
             raise ProtoError(f"Messages are declared in each other more than {_DEEPEST} levels deep")
         self._scope = _joined(self._scope, self._tokens.word())
         self._tokens.expect("{")
         while not self._tokens.skip("}"):
             self._statement()
-        return Message(
+        return MessageType(
             self._scope, tuple(self._fields), tuple(self._messages), tuple(self._enums), is_proto3=self._is_proto3
         )
 
@@ -123,7 +123,7 @@ class _Body:
                 self._fields.append(_field(tokens, name))
 
 
-def _field(tokens: Tokens, oneof: str = "") -> Field:
+def _field(tokens: Tokens, oneof: str = "") -> MessageField:
     doc = tokens.next.comment
     label = tokens.take().text if tokens.next.text in ("optional", "required", "repeated") and not oneof else ""
     key = ""
@@ -143,7 +143,7 @@ def _field(tokens: Tokens, oneof: str = "") -> Field:
     else:
         doc = doc or tokens.next.remark
         tokens.expect(";")
-    return Field(name, number, kind, label, options.get("default"), oneof, key, doc)
+    return MessageField(name, number, kind, label, options.get("default"), oneof, key, doc)
 
 
 def _enum(tokens: Tokens, scope: str, is_proto3: bool) -> Enum:
@@ -168,21 +168,21 @@ def _enum(tokens: Tokens, scope: str, is_proto3: bool) -> Enum:
 
 def _options(tokens: Tokens) -> dict[str, _Default]:
     """Read `[…]` after a field, if it is there; options of options and values in braces are skipped."""
-    found: dict[str, _Default] = {}
+    options: dict[str, _Default] = {}
     if not tokens.skip("["):
-        return found
+        return options
     while True:
         name = [token.text for token in tokens.until("=")]
         tokens.expect("=")
         value = tokens.until(",", "]")
         if name == ["default"]:
-            found["default"] = _default(value)
+            options["default"] = _default(value)
         if not tokens.skip(","):
             tokens.expect("]")
-            return found
+            return options
 
 
-def _default(tokens: list[Token]) -> _Default:
+def _default(tokens: list[ProtoToken]) -> _Default:
     if not tokens:
         raise ProtoError("A default has no value")
     if tokens[0].kind == "text":
@@ -198,7 +198,7 @@ def _default(tokens: list[Token]) -> _Default:
     return last.text
 
 
-def _fraction(token: Token) -> float:
+def _fraction(token: ProtoToken) -> float:
     try:
         return float(token.text.rstrip("fF"))
     except ValueError:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from calve.event.envelope.schema import doc_of
 
-__all__ = ["ProtoError", "Token", "Tokens", "number_of", "text_of"]
+__all__ = ["ProtoError", "ProtoToken", "Tokens", "number_of", "text_of"]
 
 _TOKEN = re.compile(
     r"""(?P<space>\s+)
@@ -28,7 +28,7 @@ class ProtoError(Exception):
     """A `.proto` file, or a type in it, cannot be used. The text is a sentence without a final full stop."""
 
 
-class Token(NamedTuple):
+class ProtoToken(NamedTuple):
     """A token.
 
     Attributes:
@@ -58,11 +58,11 @@ class Tokens:
         self._at = 0
 
     @property
-    def next(self) -> Token:
+    def next(self) -> ProtoToken:
         """The token that `take` will return."""
         return self._tokens[self._at]
 
-    def take(self) -> Token:
+    def take(self) -> ProtoToken:
         """Return the next token; the last one, `end`, stays."""
         token = self._tokens[self._at]
         self._at += token.kind != "end"
@@ -70,8 +70,8 @@ class Tokens:
 
     def skip(self, *texts: str) -> bool:
         """Take the next tokens if they have these texts."""
-        found = self._tokens[self._at : self._at + len(texts)]
-        is_found = tuple(token.text for token in found if token.kind != "text") == texts
+        following = self._tokens[self._at : self._at + len(texts)]
+        is_found = tuple(token.text for token in following if token.kind != "text") == texts
         self._at += len(texts) * is_found
         return is_found
 
@@ -116,14 +116,14 @@ class Tokens:
         """Take texts that follow each other as one."""
         if self.next.kind != "text":
             raise self.unexpected("a text")
-        found = []
+        texts = []
         while self.next.kind == "text":
-            found.append(text_of(self.take()))
-        return b"".join(found)
+            texts.append(text_of(self.take()))
+        return b"".join(texts)
 
-    def until(self, *ends: str) -> list[Token]:
+    def until(self, *ends: str) -> list[ProtoToken]:
         """Take all tokens before one of the texts that is not in brackets; the end itself stays."""
-        found: list[Token] = []
+        tokens: list[ProtoToken] = []
         open_brackets = 0
         while open_brackets or self.next.text not in ends or self.next.kind == "text":
             token = self.take()
@@ -131,17 +131,17 @@ class Tokens:
                 raise self.unexpected(" or ".join(map(repr, ends)))
             if token.kind == "symbol":
                 open_brackets += (token.text in _OPENING) - (token.text in _CLOSING)
-            found.append(token)
-        return found
+            tokens.append(token)
+        return tokens
 
     def unexpected(self, wanted: str) -> ProtoError:
         """Return the error that something else is next."""
-        found = "the end of the file" if self.next.kind == "end" else repr(self.next.text)
-        return ProtoError(f"Line {self.next.line} has {found} instead of {wanted}")
+        actual = "the end of the file" if self.next.kind == "end" else repr(self.next.text)
+        return ProtoError(f"Line {self.next.line} has {actual} instead of {wanted}")
 
 
-def _tokens(text: str) -> Iterator[Token]:
-    at, line, waiting, comments = 0, 1, Token("", "", 0), list[str]()
+def _tokens(text: str) -> Iterator[ProtoToken]:
+    at, line, waiting, comments = 0, 1, ProtoToken("", "", 0), list[str]()
     while at < len(text):
         match = _TOKEN.match(text, at)
         if match is None:
@@ -155,11 +155,11 @@ def _tokens(text: str) -> Iterator[Token]:
         else:
             if waiting.kind:
                 yield waiting
-            waiting, comments = Token(str(match.lastgroup), match[0], line, "\n".join(comments)), []
+            waiting, comments = ProtoToken(str(match.lastgroup), match[0], line, "\n".join(comments)), []
         at, line = match.end(), line + match[0].count("\n")
     if waiting.kind:
         yield waiting
-    yield Token("end", "", line)
+    yield ProtoToken("end", "", line)
 
 
 def _comment(text: str) -> str:
@@ -168,7 +168,7 @@ def _comment(text: str) -> str:
     return doc_of("\n".join(line.strip().removeprefix("*").strip() for line in lines))
 
 
-def number_of(token: Token) -> int:
+def number_of(token: ProtoToken) -> int:
     """Return a whole number that is decimal, hexadecimal or octal.
 
     Raises:
@@ -181,7 +181,7 @@ def number_of(token: Token) -> int:
         raise ProtoError(f"Line {token.line} has {text!r} instead of a whole number") from None
 
 
-def text_of(token: Token) -> bytes:
+def text_of(token: ProtoToken) -> bytes:
     """Return the bytes that a text in quotes means."""
     return _ESCAPE.sub(_meant, token.text[1:-1].encode("utf-8", "surrogatepass"))
 

@@ -6,7 +6,7 @@ import struct
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["FaultError", "Raw", "fields", "packed", "payload", "scalar", "varint"]
+__all__ = ["ProtobufDecodeError", "Raw", "fields", "packed", "payload", "scalar", "varint"]
 
 VARINT, FIXED64, LENGTH, START_GROUP, END_GROUP, FIXED32 = range(6)
 _MOST_GROUPS = 100
@@ -16,7 +16,7 @@ _VARINTS = ("int32", "int64", "uint32", "uint64", "sint32", "sint64", "bool", "e
 _FORMATS = {"double": "<d", "float": "<f", "fixed32": "<I", "fixed64": "<Q", "sfixed32": "<i", "sfixed64": "<q"}
 
 
-class FaultError(Exception):
+class ProtobufDecodeError(Exception):
     """A value does not follow its schema.
 
     Attributes:
@@ -71,7 +71,7 @@ def packed(raw: Raw, kind: str) -> Iterator[Raw]:
 def payload(raw: Raw) -> bytes:
     """Return the bytes of a message."""
     if raw.wire != LENGTH or not isinstance(raw.value, bytes):
-        raise FaultError(f"the wire type {raw.wire} instead of that of a message")
+        raise ProtobufDecodeError(f"the wire type {raw.wire} instead of that of a message")
     return raw.value
 
 
@@ -82,18 +82,18 @@ def scalar(kind: str, raw: Raw) -> int | float | bool | str | bytes:
         FaultError: It has another wire type, or is a text that is not UTF-8.
     """
     if raw.wire != _wire(kind):
-        raise FaultError(f"the wire type {raw.wire} instead of that of {kind}")
+        raise ProtobufDecodeError(f"the wire type {raw.wire} instead of that of {kind}")
     if isinstance(raw.value, int):
         return _integer(kind, raw.value)
     if kind in _FORMATS:
-        found: int | float = struct.unpack(_FORMATS[kind], raw.value)[0]
-        return found
+        value: int | float = struct.unpack(_FORMATS[kind], raw.value)[0]
+        return value
     if kind == "bytes":
         return raw.value
     try:
         return raw.value.decode()
     except UnicodeDecodeError:
-        raise FaultError("a text that is not UTF-8") from None
+        raise ProtobufDecodeError("a text that is not UTF-8") from None
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
@@ -102,18 +102,18 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
     Raises:
         FaultError: It does not end, or has more bits.
     """
-    found = shift = 0
+    number = shift = 0
     while True:
         if at >= len(data):
-            raise FaultError("a number without an end")
+            raise ProtobufDecodeError("a number without an end")
         byte = data[at]
         at += 1
-        found |= (byte & 0x7F) << shift
+        number |= (byte & 0x7F) << shift
         shift += 7
-        if found >> _UNTIL_BITS or (byte & 0x80 and shift >= _UNTIL_BITS):
-            raise FaultError("a number of more than 64 bits")
+        if number >> _UNTIL_BITS or (byte & 0x80 and shift >= _UNTIL_BITS):
+            raise ProtobufDecodeError("a number of more than 64 bits")
         if not byte & 0x80:
-            return found, at
+            return number, at
 
 
 def _wire(kind: str) -> int:
@@ -138,16 +138,16 @@ def _integer(kind: str, value: int) -> int | bool:
 def _tag(data: bytes, at: int) -> tuple[int, int, int]:
     tag, at = _short(data, at)
     if not tag >> 3:
-        raise FaultError("a field number that Protobuf does not allow")
+        raise ProtobufDecodeError("a field number that Protobuf does not allow")
     return tag >> 3, tag & 7, at
 
 
 def _short(data: bytes, at: int) -> tuple[int, int]:
     """Return a tag or a length: 32 bits in at most five bytes."""
-    found, end = varint(data, at)
-    if end - at > _SHORT_BYTES or found >> 32:
-        raise FaultError("a tag or a length of more than 32 bits")
-    return found, end
+    number, end = varint(data, at)
+    if end - at > _SHORT_BYTES or number >> 32:
+        raise ProtobufDecodeError("a tag or a length of more than 32 bits")
+    return number, end
 
 
 def _value(data: bytes, at: int, wire: int) -> tuple[int | bytes, int]:
@@ -158,9 +158,9 @@ def _value(data: bytes, at: int, wire: int) -> tuple[int | bytes, int]:
     elif wire in (FIXED32, FIXED64):
         size = 8 if wire == FIXED64 else 4
     else:
-        raise FaultError(f"an unexpected wire type, {wire}")
+        raise ProtobufDecodeError(f"an unexpected wire type, {wire}")
     if size > len(data) - at:
-        raise FaultError("a value that ends too early")
+        raise ProtobufDecodeError("a value that ends too early")
     return data[at : at + size], at + size
 
 
@@ -171,11 +171,11 @@ def _skipped_group(data: bytes, at: int, number: int) -> int:
         number, wire, at = _tag(data, at)
         if wire == END_GROUP:
             if waiting.pop() != number:
-                raise FaultError("the end of a group that is not open")
+                raise ProtobufDecodeError("the end of a group that is not open")
         elif wire == START_GROUP:
             waiting.append(number)
             if len(waiting) > _MOST_GROUPS:
-                raise FaultError(f"groups that are nested more than {_MOST_GROUPS} levels deep")
+                raise ProtobufDecodeError(f"groups that are nested more than {_MOST_GROUPS} levels deep")
         else:
             _, at = _value(data, at, wire)
     return at

@@ -35,7 +35,7 @@ class TableJob(TaskTables):
         return self.changes
 
     @property
-    def checked_tables(self) -> frozenset[str]:
+    def self_validating_tables(self) -> frozenset[str]:
         """Conversion to rows checks, but not fields that are left out, and only the core can leave events."""
         read = self.route.table.fields or ()
         if self.changes or not all(name in self.fields for name in read) or load() is None:
@@ -43,11 +43,11 @@ class TableJob(TaskTables):
         return frozenset(name for name, table in self.tables.items() if isinstance(table, Table))
 
     @property
-    def has_parts(self) -> bool:
+    def may_shuffle(self) -> bool:
         """Whether there are partitions, or several tables."""
         tables = [table for table in self.tables.values() if isinstance(table, Table)]
         is_divided = len(tables) != 1 or bool(json.loads(tables[0].spec_json).get("fields"))
-        return self.gathers_bytes > 0 and (is_divided or self.dead_letters.table is not None)
+        return self.shuffle_below_bytes > 0 and (is_divided or self.dead_letters.table is not None)
 
     def apart(self, pipeline: str) -> TableJob:
         """Return the same job for the branches that are compared with those of its tables."""

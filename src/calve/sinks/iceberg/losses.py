@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection
 
-from calve.convert.converter import Converted
+from calve.convert.converter import ConvertedEvents
 from calve.observe import tally
 from calve.record.written import Ignored, Nulled
 
-__all__ = ["Losses"]
+__all__ = ["ConversionLosses"]
 
 
-class Losses:
+class ConversionLosses:
     """The counts of one sink in one task, by table."""
 
     def __init__(self) -> None:
@@ -20,7 +20,7 @@ class Losses:
         self._reasons: dict[str, dict[str, str]] = defaultdict(dict)
         self._ignored: dict[str, dict[str, int]] = defaultdict(dict)
 
-    def add(self, table: str, converted: Converted) -> None:
+    def add(self, table: str, converted: ConvertedEvents) -> None:
         """Count what was converted for a table; of the reasons the first of each column stays."""
         if converted.nulled:
             tally.add(self._nulled[table], converted.nulled)

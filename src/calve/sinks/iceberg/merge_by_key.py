@@ -1,6 +1,6 @@
-"""Changes of rows that several tasks read: each hands its net effect on, by key, and one task for each key merges them.
+"""Changes of rows that several tasks read: each shuffles its net effect by key, and one task for each key merges them.
 
-A net effect is at most one change of a key, so it is handed on as one: an UPDATE where a row remains and an older one
+A net effect is at most one change of a key, so it is shuffled as one: an UPDATE where a row remains and an older one
 may exist, an INSERT where none can, a DELETE where no row remains. Tasks have the splits of a batch in order, so all
 changes of a task come before those of the next one. Runs on executors.
 """
@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.columns import OPERATION, ORDER
 from calve.event.operation import Operation
 from calve.record.target import Role, Stream, TableRef
 from calve.reduce.absent import LACKING, nothing_lacking
 from calve.reduce.key import Key
-from calve.reduce.net import Changes, Net
+from calve.reduce.net import KeyedChanges, Net
 from calve.sinks.iceberg.task_tables import TaskTables
 from calve.table.arrow_schema import arrow_schema
 from calve.write.shuffle import Shuffle
 from calve.write.writer import Writers
 
-__all__ = ["hand_on_net", "merge_net", "write_net"]
+__all__ = ["merge_net", "shuffle_net", "write_net"]
 
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 """The odd number next to the golden ratio's part of 2⁶⁴ (Knuth, "The Art of Computer Programming" 6.4): near keys get
@@ -45,8 +45,8 @@ def write_net(job: TaskTables, writers: Writers, target: TableRef, net: Net) -> 
         writers.write(Stream(*target, Role.PARTIAL), key.partial, properties, key.staged(net.partial), key.ids)
 
 
-def hand_on_net(job: TaskTables, shuffle: Shuffle, target: TableRef, net: Net, task: int) -> None:
-    """Hand each change to the task that merges those of its key."""
+def shuffle_net(job: TaskTables, shuffle: Shuffle, target: TableRef, net: Net, task: int) -> None:
+    """Send each change to the task that merges those of its key."""
     key = _key(job, target)
     words = pa.array(
         np.where(net.replaced.to_numpy(zero_copy_only=False), Operation.UPDATE, Operation.INSERT), pa.int8()
@@ -63,14 +63,16 @@ def hand_on_net(job: TaskTables, shuffle: Shuffle, target: TableRef, net: Net, t
         shuffle.post(bucket, Stream(*target, Role.GONE), part)
 
 
-def merge_net(job: TaskTables, target: TableRef, held: dict[Stream, list[pa.Table]]) -> Net:
-    """Merge what tasks handed on of one table; takes it out of `held`."""
+def merge_net(job: TaskTables, target: TableRef, parts: dict[Stream, list[pa.Table]]) -> Net:
+    """Merge the shuffled changes of one table, and remove them from `parts`."""
     key = _key(job, target)
-    changes = Changes(key, arrow_schema(key.required.schema), upsert=False)
-    for gone in held.pop(Stream(*target, Role.GONE), []):  # first, as a task tells of deletes that it has updates after
+    changes = KeyedChanges(key, arrow_schema(key.required.schema), upsert=False)
+    for gone in parts.pop(
+        Stream(*target, Role.GONE), []
+    ):  # first, as a task tells of deletes that it has updates after
         changes.delete(gone.drop_columns([ORDER]), gone.column(ORDER).combine_chunks())
     keep = job.keep
-    for rows in sorted(held.pop(Stream(*target, Role.CHANGED), []), key=_task):
+    for rows in sorted(parts.pop(Stream(*target, Role.CHANGED), []), key=_task):
         operations, order = rows.column(OPERATION).combine_chunks(), rows.column(ORDER).combine_chunks()
         lacking = _lacking(rows) if keep else None
         names = [name for name in (OPERATION, ORDER, *LACKING.names) if name in rows.column_names]
@@ -116,5 +118,5 @@ def _buckets(columns: list[pa.ChunkedArray], buckets: int) -> Any:
             mixed ^= mixed >> np.uint64(32)
         return mixed % np.uint64(buckets)
     flat = {f"k{number}": column for number, column in enumerate(columns)}
-    hashed = duck.run(f"select hash({', '.join(flat)}) % {buckets} as bucket from keys", keys=pa.table(flat))
+    hashed = duckdb_session.run(f"select hash({', '.join(flat)}) % {buckets} as bucket from keys", keys=pa.table(flat))
     return hashed.column("bucket").to_numpy()

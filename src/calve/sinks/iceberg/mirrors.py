@@ -102,7 +102,7 @@ class Mirrors:
                 )
         return ""
 
-    def keep_keys(self, tables: Mapping[str, Table | Absent | Draft], columns: Sequence[str]) -> bool:
+    def preserve_source_keys(self, tables: Mapping[str, Table | Absent | Draft], columns: Sequence[str]) -> bool:
         """Return whether rows that differ in the key of their source table differ in that of their target, too.
 
         Args:

@@ -12,7 +12,8 @@ from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.record.target import EQUALITY_DELETE
 from calve.route.gates import gates
-from calve.route.route import SinkRoute, names_by_table
+from calve.route.route import SinkRoute
+from calve.route.source_tables import names_by_table
 from calve.sinks.iceberg.job import TableJob
 from calve.sinks.iceberg.metadata_columns import BatchMetadata, MetadataColumns
 from calve.sinks.iceberg.mirrors import Mirrors
@@ -25,10 +26,10 @@ from calve.sources.source import SourceTable
 from calve.state.location import state_folder_at
 from calve.table.loaded import Table
 
-__all__ = ["GATHERED_BYTES", "IcebergSink", "open", "probe"]
+__all__ = ["SHUFFLE_BELOW_BYTES", "IcebergSink", "open", "probe"]
 
-GATHERED_BYTES = {"none": 0, "auto": 512 << 10, "hash": 32 << 20}
-"""Parts with less bytes in memory are handed on, by `distribution`; about four times their size in a file."""
+SHUFFLE_BELOW_BYTES = {"none": 0, "auto": 512 << 10, "hash": 32 << 20}
+"""Smaller parts, in bytes of memory, are shuffled, by `distribution`; about four times their size in a file."""
 _BATCH_BYTES = 256 << 20
 
 
@@ -121,9 +122,10 @@ class IcebergSink:
             upsert=settings.upsert,
             write_mode=settings.write_mode,
             keep=settings.partial_updates == "keep",
-            keeps_keys=not settings.changes or self._mirrors.keep_keys(tables, settings.identifier_columns),
+            preserves_source_keys=not settings.changes
+            or self._mirrors.preserve_source_keys(tables, settings.identifier_columns),
             write_properties=dict(settings.write_properties),
-            gathers_bytes=GATHERED_BYTES[settings.distribution],
+            shuffle_below_bytes=SHUFFLE_BELOW_BYTES[settings.distribution],
             metadata_columns=tuple(settings.metadata_columns.items()),
             batch=BatchMetadata(batch, time_tenths),
         )

@@ -10,9 +10,10 @@ from calve.commit.compare import Comparison
 from calve.dead_letters.open_table import LetterTarget
 from calve.observe.log import Log
 from calve.record.target import BranchRef
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 from calve.reduce.key import Key
-from calve.route.route import SinkRoute, certain_targets, names_by_table
+from calve.route.route import SinkRoute
+from calve.route.source_tables import certain_targets, names_by_table
 from calve.sinks.iceberg.epoch import read_as_milliseconds
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
@@ -58,7 +59,7 @@ class IcebergTables:
         self.catalogs: Mapping[str, Catalog] = {key: targets.catalog}
         self.commits = CommitSettings(settings.commit_interval.total_seconds(), int(settings.commit_size))
         self.may_grow = settings.max_batch_bytes is None
-        self.always_gathers = settings.distribution == "hash"
+        self.always_shuffles = settings.distribution == "hash"
         self.max_open_writers = settings.max_open_writers
         self.equality_delete_limit = settings.equality_delete_limit or 0
         self.limits = settings.limits
@@ -120,7 +121,7 @@ class IcebergTables:
         if catalog == self._key and self.letters and self.letters.identifier == table:
             self.letters.refresh()
 
-    def check_times(self, entries: Iterable[TableFiles]) -> None:
+    def check_times(self, entries: Iterable[StagedFiles]) -> None:
         """Warn once about each column whose numbers look like seconds but were read as milliseconds."""
         tables = self._targets.known()
         for entry in entries if self._settings.timestamp_unit in (None, "ms") else ():

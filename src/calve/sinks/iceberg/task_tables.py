@@ -13,7 +13,7 @@ from calve.columns.fields import ALL_FIELDS, Fields
 from calve.convert.converter import Converter, ConvertOptions
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, Role, Stream, WriteMode
-from calve.record.written import CommitRejects, TableFiles
+from calve.record.written import CommitRejects, StagedFiles
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
 from calve.sinks.iceberg.draft_rules import DraftRules
@@ -41,10 +41,10 @@ class TaskTables(SinkJob):
         upsert: An INSERT replaces an older row of the same key.
         write_mode: How deletes reach a table when they are committed.
         keep: An UPDATE leaves columns as they are that its event lacks.
-        keeps_keys: Whether rows that differ in the key of their source table never change the same row.
+        preserves_source_keys: Whether rows that differ in the key of their source table never change the same row.
         on_type_mismatch: As in the settings; None: as the table's columns came to be.
         rules: What the settings say of tables that are created from events.
-        gathers_bytes: Parts of partitions that are smaller are handed on, and written together.
+        shuffle_below_bytes: Smaller parts of partitions are shuffled, to be written together.
         metadata_columns: The columns that get metadata, each with its attribute.
         batch: The attributes that all events share.
     """
@@ -67,9 +67,9 @@ class TaskTables(SinkJob):
     upsert: bool = False
     write_mode: WriteMode = EQUALITY_DELETE
     keep: bool = False
-    keeps_keys: bool = True
+    preserves_source_keys: bool = True
     write_properties: dict[str, str] = field(default_factory=dict)
-    gathers_bytes: int = 0
+    shuffle_below_bytes: int = 0
     metadata_columns: tuple[tuple[str, str], ...] = ()
     batch: BatchMetadata = field(default_factory=BatchMetadata)
 
@@ -113,7 +113,7 @@ class TaskTables(SinkJob):
             return Converter(table, options)
         return Reducer(table, Key(table, self.identifier_columns), options, self.upsert, self.keep)
 
-    def alike(self, table: str) -> Hashable:
+    def conversion_key(self, table: str) -> Hashable:
         """Return the columns and options of a table to which rows are only appended."""
         known = self.tables.get(table)
         if self.changes or not isinstance(known, Table):
@@ -127,7 +127,7 @@ class TaskTables(SinkJob):
         assert isinstance(table, Table)
         return table, {**table.properties, **({} if are_letters else self.write_properties)}
 
-    def table_files(self, stream: Stream, one: Written, run: str, event_times: Mapping[str, int]) -> TableFiles:
+    def table_files(self, stream: Stream, one: Written, run: str, event_times: Mapping[str, int]) -> StagedFiles:
         """Return what was written of a stream.
 
         Args:
@@ -137,7 +137,7 @@ class TaskTables(SinkJob):
             event_times: The latest event times of its table, by origin.
         """
         are_letters = stream.role is Role.DEAD_LETTERS
-        return TableFiles(
+        return StagedFiles(
             catalog=self.catalog,
             table=stream.table,
             branch="main" if are_letters else self.branch,

@@ -11,7 +11,7 @@ from calve.arrays import RowNumbers
 from calve.columns.infer import Inferred
 from calve.convert import event_time
 from calve.convert.by_table import TableOfRow
-from calve.convert.converter import Converted, Converter
+from calve.convert.converter import ConvertedEvents, Converter
 from calve.event.columns import JSON, ROW
 from calve.event.reject import reject_rows
 from calve.event.typed import is_typed
@@ -20,8 +20,8 @@ from calve.record.receipt import Misfit, Receipt
 from calve.record.target import Role, Stream, TableRef
 from calve.reduce.reducer import Reducer
 from calve.sinks.iceberg.draft import Needed, needed_fields
-from calve.sinks.iceberg.losses import Losses
-from calve.sinks.iceberg.merge_by_key import hand_on_net, merge_net, write_net
+from calve.sinks.iceberg.losses import ConversionLosses
+from calve.sinks.iceberg.merge_by_key import merge_net, shuffle_net, write_net
 from calve.sinks.iceberg.task_tables import TaskTables
 from calve.sinks.job import Work
 from calve.table.loaded import Absent, Draft, Table
@@ -46,7 +46,7 @@ class TableWriter:
         self._converters: dict[Hashable, Converter | Reducer] = {}
         self._misfits: dict[str, Inferred | None] = {}
         self._times: dict[str, event_time.EventTimes] = {}
-        self._losses = Losses()
+        self._losses = ConversionLosses()
 
     def write(
         self,
@@ -62,7 +62,7 @@ class TableWriter:
         elif isinstance(table, Absent):
             yield tables[0], rejects_of_absent(table, events)
         else:
-            key = self._job.alike(tables[0])
+            key = self._job.conversion_key(tables[0])
             if key not in self._converters:
                 self._converters[key] = self._job.converter(table)
             parts = _convert(self._converters[key], self._job.with_batch(events), table_of_row, unrouted)
@@ -81,19 +81,19 @@ class TableWriter:
             for table, inferred in self._misfits.items()
         ]
 
-    def gather(self, held: dict[Stream, list[pa.Table]]) -> None:
+    def write_shuffled(self, parts: dict[Stream, list[pa.Table]]) -> None:
         """Write table by table, each in one go, so that no file of a partition is closed before it has all its rows."""
-        for target in {stream.target for stream in held if stream.role in (Role.CHANGED, Role.GONE)}:
+        for target in {stream.target for stream in parts if stream.role in (Role.CHANGED, Role.GONE)}:
             self._work.begin(target.table)
-            write_net(self._job, self._work.writers, target, merge_net(self._job, target, held))
-        while held:
-            stream, parts = held.popitem()
+            write_net(self._job, self._work.writers, target, merge_net(self._job, target, parts))
+        while parts:
+            stream, tables = parts.popitem()
             self._work.begin(stream.table)
-            self._work.writers.write(stream, *self._job.table_of(stream), pa.concat_tables(parts))
+            self._work.writers.write(stream, *self._job.table_of(stream), pa.concat_tables(tables))
 
     def close(self, files: Mapping[Stream, Written]) -> Receipt:
         """Return the staged files, without those of tables whose events come again."""
-        # Rows that were handed on are in no file of this task, but their times are known here alone.
+        # Shuffled rows are in no file of this task, but only this task knows their times.
         timed = (Stream(self._work.sink, table) for table in self._times)
         files = {
             **files,
@@ -125,7 +125,7 @@ class TableWriter:
         else:
             self._misfit(name, needed.inferred)
 
-    def _converted(self, table: str, events: pa.Table, converted: Converted) -> Iterator[tuple[str, pa.Table]]:
+    def _converted(self, table: str, events: pa.Table, converted: ConvertedEvents) -> Iterator[tuple[str, pa.Table]]:
         """Take what became of one table's events."""
         if converted.unknown is not None:
             self._misfit(table, converted.unknown)
@@ -149,7 +149,7 @@ class TableWriter:
         if self._work.shuffle is None:
             write_net(self._job, self._work.writers, target, net)
         else:
-            hand_on_net(self._job, self._work.shuffle, target, net, self._work.task)
+            shuffle_net(self._job, self._work.shuffle, target, net, self._work.task)
 
     def _latest(self, table: str) -> Mapping[str, int]:
         return self._times[table].latest if table in self._times else {}
@@ -177,7 +177,7 @@ def _is_checked(events: pa.Table) -> bool:
 
 def _convert(
     converter: Converter | Reducer, events: pa.Table, table_of_row: TableOfRow, unrouted: list[RowNumbers] | None
-) -> Iterator[tuple[int, Converted]]:
+) -> Iterator[tuple[int, ConvertedEvents]]:
     if isinstance(converter, Reducer):  # has one table
         yield 0, converter.convert(events)
     else:

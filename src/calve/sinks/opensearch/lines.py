@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.columns.fields import Fields
-from calve.event import duck
+from calve.event import duckdb_session
 from calve.event.columns import JSON, PART, VERSION
 from calve.event.reject import Code, reject_rows
 from calve.expression import compile_condition, compile_format
@@ -65,10 +65,10 @@ class Shape:
             texts = pc.replace_substring(texts, "\n", " ")
         nth = _suffixes(events[VERSION])
         if PART in events.column_names:  # it is the same if only this part is replayed
-            nth = pc.coalesce(pc.binary_join_element_wise("-p", duck.one_array(events[PART]), ""), nth)
-        documents = duck.run(self.sql, events=events.append_column(_DOCUMENT, texts).append_column(_NTH, nth))
-        faults = duck.one_array(documents["fault"])
-        text = duck.one_array(documents["line"]).cast(pa.large_string())
+            nth = pc.coalesce(pc.binary_join_element_wise("-p", duckdb_session.one_array(events[PART]), ""), nth)
+        documents = duckdb_session.run(self.sql, events=events.append_column(_DOCUMENT, texts).append_column(_NTH, nth))
+        faults = duckdb_session.one_array(documents["fault"])
+        text = duckdb_session.one_array(documents["line"]).cast(pa.large_string())
         overwritten = _overwritten(documents["id"], text) if self.has_actions else None
         return Lines(
             text=text if overwritten is None else pc.if_else(overwritten, pa.scalar(None, pa.large_string()), text),
@@ -155,7 +155,7 @@ _READS = "(action IN ('create', 'update', 'upsert') AND id IS NOT NULL)"
 
 def _overwritten(ids: pa.ChunkedArray, text: pa.LargeStringArray) -> pa.BooleanArray:
     """Mask the events that the next event, of the same document, overwrites."""
-    whole = duck.one_array(ids)
+    whole = duckdb_session.one_array(ids)
     same = pc.and_(pc.equal(whole[:-1], whole[1:]), text[1:].is_valid())
     return pa.concat_arrays([pc.fill_null(same, False), pa.array([False] * min(len(ids), 1), pa.bool_())])
 

@@ -6,7 +6,7 @@ import msgspec
 
 from calve.sources.database.table import Table
 from calve.sources.source_files import FilesAt, encoded, files_in, posted_as, read_as
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["Anew", "decide", "finish", "is_requested", "read", "request", "wipe"]
 
@@ -34,7 +34,7 @@ def decide(folder: FilesAt, load: int, tables: list[Table]) -> Anew:
     """Write down that a source has to begin anew."""
     anew = Anew(load, tables)
     files_in(folder).write(_FILE, encoded(anew))
-    reach("anew.after-note")
+    stop_at("anew.after-note")
     return anew
 
 
@@ -70,7 +70,7 @@ def wipe(folder: FilesAt) -> None:
     for requests in _POSTED:
         files.unpost(files.posted(requests, now=True))
     files.remove(name for name in files.names() if not name.startswith(_KEPT) and name != _FILE)
-    reach("anew.after-wipe")
+    stop_at("anew.after-wipe")
 
 
 def finish(folder: FilesAt) -> None:

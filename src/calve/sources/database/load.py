@@ -16,7 +16,7 @@ from calve.sources.database.follow import fitting
 from calve.sources.database.table import Table
 from calve.sources.source import APART, LOADED, Planned, Position, SourceTable, Split
 from calve.sources.source_files import FilesAt, encoded, files_in, read_json
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["Load", "check_database", "chunk_of", "log_position", "tables_of"]
 
@@ -61,13 +61,13 @@ class Load:
         before = {table.full_name: table for table in epochs.tables.values()}
         tables = [fitting(msgspec.structs.replace(each, database=name), before) for each in tables]
         epochs.begin(tables)
-        reach("load.after-epoch")
+        stop_at("load.after-epoch")
         more = {"epoch": epochs.number, "replaces": begun["replaces"], "at": begun["start"] - 1}
         kept = {table.oid for table in tables if not table.stopped}
         chunks = [{**chunk, **more} for chunk in begun["chunks"] if chunk["table"] in kept]
         begun = {"database": name, "start": begun["start"], "chunks": chunks, "load": number}
         self._files.write(_BEGUN, encoded(begun))
-        reach("load.after-begun")
+        stop_at("load.after-begun")
         return begun
 
     def add(self, begun: dict[str, Any]) -> None:

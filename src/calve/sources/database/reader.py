@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from calve.event.columns import SCHEMA, TYPED
-from calve.event.declared import declaration
 from calve.event.typed import with_decimals_as_strings
+from calve.event.typed_schema import declaration
 from calve.sources.database.attributes import METADATA, OfTransaction
 from calve.sources.database.change import Change, Row, Values
 from calve.sources.database.changes import Changes, Decoded, by_table, effects

@@ -32,7 +32,7 @@ from calve.sources.database.stopped import INTERRUPTED, unmark
 from calve.sources.database.table import Table
 from calve.sources.source import APART, SourceTable
 from calve.sources.source_files import FilesAt, encoded, files_in, posted_as, read_as
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = [
     "Beginning",
@@ -238,7 +238,7 @@ class Reloads:
         chunks = [{**chunk, **more} for chunk in beginning.chunks if chunk["table"] in kept]
         note = Note(begun.get("reloads", 0) + 1, epoch, tables, chunks, name, compares)
         self.files.write(_NOTE, encoded(note))
-        reach("reload.after-note")
+        stop_at("reload.after-note")
         self._failures, self._next_try = 0, 0.0
         self.note, self.is_applied, self.is_drained = note, False, False
         for table in tables:
@@ -257,7 +257,7 @@ class Reloads:
             replaced = _replaced(epochs.tables.values(), note.tables)
             unmark(self.files, {table.oid for table in note.tables} | replaced)
             epochs.add(note.tables, replaced)
-        reach("reload.after-epoch")
+        stop_at("reload.after-epoch")
         self.files.unpost([_path(note.request)])
         self.is_applied = True
 

@@ -26,7 +26,7 @@ from calve.sources.database.table import Table
 from calve.sources.source import Backlog, Planned, Position, SharedTargets, SourceTable
 from calve.sources.source_files import files_in
 from calve.state.location import state_folder_at
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["ANY", "STEP", "DatabaseSource"]
 
@@ -257,7 +257,7 @@ class DatabaseSource(Phases):
             self._begin_load()
         self._load.add(begun)
         self._load.is_done = is_done
-        reach("reload.after-begun")
+        stop_at("reload.after-begun")
         self._reloads.finish()
 
     def _look_for_reload(self) -> None:

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from calve.arrays import Mask
-from calve.event.declared import declaration
 from calve.event.json_text import guessed_json, to_json
+from calve.event.typed_schema import declaration
 from calve.observe.humanize import many
 from calve.sources.file.csv_header import Header
 from calve.sources.file.csv_records import RECORD_BYTES, Piece, RecordSplitter

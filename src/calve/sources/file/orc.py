@@ -13,7 +13,7 @@ from typing import NoReturn
 import pyarrow as pa
 from pyarrow import orc
 
-from calve.event.declared import declaration, without_empty_nanoseconds
+from calve.event.typed_schema import declaration, without_empty_nanoseconds
 from calve.files.temporary import private_folder
 from calve.sources.file.rows import Rows, repetition, row_numbers
 

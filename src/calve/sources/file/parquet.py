@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyarrow import parquet
 
-from calve.event.declared import declaration, without_empty_nanoseconds
+from calve.event.typed_schema import declaration, without_empty_nanoseconds
 from calve.sources.file.parquet_types import open_parquet, reader_of_group, told_schema
 from calve.sources.file.rows import Rows, repetition, row_numbers
 

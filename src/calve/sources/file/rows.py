@@ -51,7 +51,7 @@ class Rows:
             events: Their texts.
             numbers: Their lines or rows from 1, if known.
             malformed: The reasons why some of them are rejected.
-            declaration: The declaration of their fields (`event.declared.declaration`), if the file is typed.
+            declaration: The declaration of their fields (`event.typed_schema.declaration`), if the file is typed.
         """
         count = len(events)
         numbers = pa.nulls(count, pa.int64()) if numbers is None else numbers
@@ -69,7 +69,7 @@ class Rows:
         Args:
             rows: The columns.
             numbers: The numbers of the rows.
-            declaration: The declaration of the columns (`event.declared.declaration`).
+            declaration: The declaration of the columns (`event.typed_schema.declaration`).
         """
         half = len(rows) // 2
         if rows.nbytes > READ_BYTES and half:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from calve.compiled.bodies import Refusal, split_body
+from calve.compiled.bodies import BodyRefusal, split_body
 from calve.sources.http.message import RefusedError, Response
 from calve.sources.log.record import MAX_EVENTS_BYTES, Events
 
@@ -57,7 +57,7 @@ def split(body: bytes, most: int = MAX_EVENTS) -> Events:
     found = split_body(body, most)
     if found is None:
         return split_exactly(body, most)
-    if isinstance(found, Refusal):
+    if isinstance(found, BodyRefusal):
         raise _too_many(most) if found.is_too_large else _bad(found.reason)
     return Events(*found)
 

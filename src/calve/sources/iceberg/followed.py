@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame
 from calve.changes.diff import Selection
 from calve.changes.plan import ADDED, ALL, DELETED, REMOVED, Plan, Planner, reading
 from calve.changes.record import events
-from calve.changes.snapshot import History, Step, difference, joined, steps
+from calve.changes.snapshot import History, SnapshotStep, difference, joined, steps
 from calve.changes.table_changes import TableChanges
 from calve.changes.twins import keeping_twins
 from calve.errors import PositionLostError, SchemaConflictError, SettingsError
@@ -77,7 +77,7 @@ class Followed:
             NoTargetError: The table, or the branch, does not exist.
             SettingsError: A column does not exist, or `where` is not a condition.
         """
-        self._history = self._changes.look()
+        self._history = self._changes.history()
         return self._history
 
     def check(self) -> None:
@@ -151,7 +151,7 @@ class Followed:
             return TableOffset(self._history.uuid, load=self._head)
         return offset
 
-    def due(self, offset: TableOffset, most_bytes: int = 0) -> Step | None:
+    def due(self, offset: TableOffset, most_bytes: int = 0) -> SnapshotStep | None:
         """Return the next step after an offset that may change rows; small ones are joined up to `most_bytes`."""
         return next((step for step in self._steps(offset, most_bytes) if step.changes_rows), None)
 
@@ -160,7 +160,7 @@ class Followed:
         sizes = [max(1, step.snapshot.size_bytes) for step in self._steps(offset) if step.changes_rows]
         return sum(sizes) * _LOADED_SHARE
 
-    def _steps(self, offset: TableOffset, most_bytes: int = 0) -> list[Step]:
+    def _steps(self, offset: TableOffset, most_bytes: int = 0) -> list[SnapshotStep]:
         history = self._history
         assert history is not None
         if offset.uuid != history.uuid:
@@ -170,7 +170,7 @@ class Followed:
             if snapshot is None:
                 message = f"The snapshot {offset.load} of {self.name}, whose rows were being read, has expired"
                 raise PositionLostError(message, step=_STEP, target=self.name)
-            return [Step(snapshot, is_full=True)]
+            return [SnapshotStep(snapshot, is_full=True)]
         if offset.snapshot == self._until and self._has_end:
             return []
         try:
@@ -182,7 +182,7 @@ class Followed:
             found = leap
         return joined(history, found, _JOINED, most_bytes // _LOADED_SHARE) if most_bytes else found
 
-    def write(self, spools: Spools, offset: TableOffset, step: Step, most_bytes: int) -> TableOffset:
+    def write(self, spools: Spools, offset: TableOffset, step: SnapshotStep, most_bytes: int) -> TableOffset:
         """Write the changes of a step to a spool; return the offset at its beginning.
 
         Raises:
@@ -206,13 +206,13 @@ class Followed:
         return offset.opened(name, then)
 
     @contextmanager
-    def _with_twins(self, changes: DataFrame, plan: Plan, step: Step) -> Iterator[DataFrame]:
+    def _with_twins(self, changes: DataFrame, plan: Plan, step: SnapshotStep) -> Iterator[DataFrame]:
         """Return changes in which the delete of a row whose key another row has is an update to that row."""
         identity = self._changes.identity
         if not identity.columns or self._is_unchecked or not any(plan.files[name] for name in (REMOVED, DELETED)):
             yield changes
             return
-        with self._changes.plan(Step(step.snapshot, is_full=True)) as whole:
+        with self._changes.plan(SnapshotStep(step.snapshot, is_full=True)) as whole:
             if whole.rows[ADDED] > MOST_ROWS:
                 self._is_unchecked = True
                 self._log.warning(
@@ -243,7 +243,7 @@ class Followed:
             fields.append({"id": _ROW_ID_FIELD, "name": name, "required": False, "type": "long"})
         return json.dumps({**schema, "fields": fields}, separators=(",", ":"))
 
-    def _check_lineage(self, plan: Plan, step: Step) -> None:
+    def _check_lineage(self, plan: Plan, step: SnapshotStep) -> None:
         if self._changes.identity.by_row_id and not plan.has_lineage:
             raise SchemaConflictError(
                 f"Rows of the snapshot {step.snapshot.snapshot_id} of {self.name} are from before format version 3 and "

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from calve.event.duck import one_array
+from calve.event.duckdb_session import one_array
 
 __all__ = ["columns_of"]
 

@@ -24,7 +24,7 @@ from calve.sources.file.tail.reader import TailReader
 from calve.sources.file.tail.spool import Spool
 from calve.sources.source import Backlog, Beginning, Planned, Position, Split
 from calve.state.folder import StateFolder
-from calve.stop_point import reach
+from calve.stop_point import stop_at
 
 __all__ = ["TailSource"]
 
@@ -122,7 +122,7 @@ class TailSource:
             if not splits:
                 return None
             publish()
-        reach("tail.after-spool")
+        stop_at("tail.after-spool")
         for file, read in found:
             file.read = read
         self._planned[batch] = Planned(splits, self._position(batch + 1), ("files",) if is_more else ())

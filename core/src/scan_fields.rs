@@ -2,7 +2,7 @@
 //! tables ask for, so that SQL sees each distinct choice of these once.
 
 use crate::convert::Events;
-use crate::parse::{Done, Left, Parser};
+use crate::parse::{Fast, NeedsExact, Parser};
 use crate::text::{quote_byte, Keys};
 use std::collections::hash_map::{HashMap, RandomState};
 use std::hash::{BuildHasher, Hasher};
@@ -11,22 +11,22 @@ use std::hash::{BuildHasher, Hasher};
 ///
 /// -1: the event is not plain (`check::is_plain`).
 #[derive(Default)]
-pub struct Picked {
+pub struct ScannedFields {
     pub numbers: Vec<i32>,
     pub texts: Vec<Vec<u8>>,
 }
 
 /// Picks the fields with these names; `is_whole`: events are read to their ends. Else what lies behind the last wanted field
 /// is not seen, and it is for others to find events that are not plain.
-pub fn pick(events: &impl Events, names: &[&str], is_whole: bool) -> Picked {
+pub fn scan_fields(events: &impl Events, names: &[&str], is_whole: bool) -> ScannedFields {
     let wanted: Vec<Vec<u8>> = names.iter().map(|name| quoted(name)).collect();
-    let mut picked = Picked::default();
+    let mut picked = ScannedFields::default();
     let mut known: HashMap<Vec<u8>, i32, Seed> = HashMap::with_hasher(Seed(RandomState::new().build_hasher().finish()));
     let mut fields = Fields { names, is_whole, last: Vec::new() };
     let (mut text, mut values) = (Vec::new(), vec![None; names.len()]);
     for row in 0..events.count() {
         values.fill(None);
-        if events.text(row).map_or(Err(Left), |event| fields.find(event, &mut values)).is_err() {
+        if events.text(row).map_or(Err(NeedsExact), |event| fields.find(event, &mut values)).is_err() {
             picked.numbers.push(-1);
             continue;
         }
@@ -64,7 +64,7 @@ struct Known<'a> {
 }
 
 impl<'a> Fields<'_, 'a> {
-    fn find(&mut self, event: &'a [u8], values: &mut [Option<&'a [u8]>]) -> Done<()> {
+    fn find(&mut self, event: &'a [u8], values: &mut [Option<&'a [u8]>]) -> Fast<()> {
         let Fields { names, is_whole, last } = self;
         let (mut number, mut is_same, mut keys) = (0, true, Keys::default());
         let mut missing = if *is_whole { usize::MAX } else { names.len() };
@@ -83,7 +83,7 @@ impl<'a> Fields<'_, 'a> {
                         keys = Keys::of(last.iter().map(|known| known.key));
                     }
                     if !keys.add(key)? {
-                        return Err(Left);
+                        return Err(NeedsExact);
                     }
                     let found = key.with(|key| names.iter().position(|name| name.as_bytes() == key))?;
                     let pattern = &event[start..(start + key.raw.len() + 3).min(parser.at)];

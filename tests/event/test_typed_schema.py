@@ -18,7 +18,7 @@ from pyarrow import parquet
 from pyiceberg.schema import Schema
 
 from calve.columns.infer import infer
-from calve.convert.converter import Converted, Converter, ConvertOptions
+from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.event.validate_json import validated
 from calve.sources.file.parquet import read_parquet
 from calve.sources.file.rows import Rows
@@ -136,7 +136,7 @@ def events(rows: pa.Table) -> pa.Table:
     return found
 
 
-def made(rows: pa.Table) -> tuple[Schema, Converted]:
+def made(rows: pa.Table) -> tuple[Schema, ConvertedEvents]:
     """Give the schema of the table that rows of a file make, and what it then has."""
     found = events(rows)
     schema = infer(validated(found).rows).to_schema()

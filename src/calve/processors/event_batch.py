@@ -16,10 +16,10 @@ from calve.expression.scope import TAGS
 from calve.processors.evaluation import Evaluation
 from calve.processors.fields import Event, decode_event, encode
 
-__all__ = ["Working"]
+__all__ = ["EventBatch"]
 
 
-class Working:
+class EventBatch:
     """Some events, in rows.
 
     Args:
@@ -84,9 +84,9 @@ class Working:
         if not expression.is_pure:
             return evaluation.of_events(self._table(rows))
         fields = expression.fields or ()
-        if self._is_original and (found := core.pick(self._json, fields)):
-            values = evaluation.of_fields(found[1].to_pylist())
-            numbers = found[0].to_numpy()
+        if self._is_original and (scanned := core.pick(self._json, fields)):
+            values = evaluation.of_fields(scanned[1].to_pylist())
+            numbers = scanned[0].to_numpy()
             if len(values) and (numbers >= 0).all():
                 chosen = numbers if len(rows) == len(numbers) else numbers[np.asarray(rows)]
                 return [values[number] for number in chosen.tolist()]
@@ -113,14 +113,14 @@ class Working:
             self._remove(self._failed)
             self._failed = set()
 
-    def split(self, found: Mapping[int, list[Event]]) -> None:
+    def split(self, parts_by_row: Mapping[int, list[Event]]) -> None:
         """Replace rows by several, in order; of an event that is replayed only its part stays."""
-        if not found:
+        if not parts_by_row:
             return
         count = len(self._events)
         order: list[int] = []
         for row in self.alive:
-            children = found.get(row)
+            children = parts_by_row.get(row)
             if children is None:
                 order.append(row)
                 continue
@@ -163,11 +163,11 @@ class Working:
         if all(touched) and None not in events:
             return pa.array([encode(events[row]) for row in rows], pa.binary()), rows
         texts = originals.to_pylist()
-        found = [
+        encoded = [
             encode(events[row]) if touched[row] and events[row] is not None else texts[self.origins[row]]
             for row in rows
         ]
-        return pa.array(found, pa.binary()), rows
+        return pa.array(encoded, pa.binary()), rows
 
     def tag_texts(self, rows: Sequence[int]) -> pa.Array:
         """Return the tags of rows as JSON text; null for a row without tags."""

@@ -1,7 +1,7 @@
 //! What kinds of values fields hold, seen over many events (the lattice of `calve.columns.node`, for what JSON can hold).
 
 use crate::iso8601::{self, Stamp};
-use crate::parse::{Done, Left, Number, Parser};
+use crate::parse::{Fast, NeedsExact, Number, Parser};
 use crate::text::{quote_byte, Keys, Text};
 use crate::value;
 use std::collections::HashMap;
@@ -134,7 +134,7 @@ pub struct Node {
     pub kind: Kind,
     pub fields: Vec<(Vec<u8>, Node)>,
     index: HashMap<Vec<u8>, usize>,
-    /// Names without their case, for columns (see `level::Names`).
+    /// Names without their case, for columns (see `object_columns::Names`).
     folded: Option<Folded>,
     expected: usize,
     /// How many of the fields are columns.
@@ -214,7 +214,7 @@ impl Node {
     }
 
     /// Takes what the next value tells; no object of the event repeats a key.
-    pub fn observe(&mut self, parser: &mut Parser, seen: &mut Seen) -> Done<()> {
+    pub fn observe(&mut self, parser: &mut Parser, seen: &mut Seen) -> Fast<()> {
         if self.kind.is_known() {
             return self.observe_known(parser, seen);
         }
@@ -240,7 +240,7 @@ impl Node {
         }
     }
 
-    fn observe_object(&mut self, parser: &mut Parser, seen: &mut Seen) -> Done<()> {
+    fn observe_object(&mut self, parser: &mut Parser, seen: &mut Seen) -> Fast<()> {
         if parser.depth >= NESTING_LIMIT {
             parser.skip()?;
             self.note(Kind::String, seen);
@@ -257,7 +257,7 @@ impl Node {
         self.fields_of(parser, seen)
     }
 
-    fn observe_array(&mut self, parser: &mut Parser, seen: &mut Seen) -> Done<()> {
+    fn observe_array(&mut self, parser: &mut Parser, seen: &mut Seen) -> Fast<()> {
         if parser.depth >= NESTING_LIMIT {
             parser.skip()?;
             self.note(Kind::String, seen);
@@ -279,7 +279,7 @@ impl Node {
         Ok(())
     }
 
-    fn observe_known(&mut self, parser: &mut Parser, seen: &mut Seen) -> Done<()> {
+    fn observe_known(&mut self, parser: &mut Parser, seen: &mut Seen) -> Fast<()> {
         match (self.kind, parser.peek()) {
             (Kind::KnownStruct, b'{') => self.fields_of(parser, seen),
             (Kind::KnownList, b'[') => {
@@ -290,7 +290,7 @@ impl Node {
                 let (mut keys, value) = (Keys::default(), &mut self.fields[0].1);
                 parser.object(|parser, key| {
                     if !keys.add(key)? {
-                        return Err(Left);
+                        return Err(NeedsExact);
                     }
                     value.observe(parser, seen)
                 })
@@ -299,7 +299,7 @@ impl Node {
         }
     }
 
-    fn fields_of(&mut self, parser: &mut Parser, seen: &mut Seen) -> Done<()> {
+    fn fields_of(&mut self, parser: &mut Parser, seen: &mut Seen) -> Fast<()> {
         self.begin();
         parser.object(|parser, key| self.field(parser, key, seen))
     }
@@ -309,7 +309,7 @@ impl Node {
         self.object += 1;
     }
 
-    pub fn field(&mut self, parser: &mut Parser, key: Text, seen: &mut Seen) -> Done<()> {
+    pub fn field(&mut self, parser: &mut Parser, key: Text, seen: &mut Seen) -> Fast<()> {
         let number = match key.with(|name| self.find(name))?? {
             Some(number) => number,
             None => {
@@ -329,14 +329,14 @@ impl Node {
         self.expected = number + 1;
         let node = &mut self.fields[number].1;
         if node.met == self.object {
-            return Err(Left); // the last one counts
+            return Err(NeedsExact); // the last one counts
         }
         node.met = self.object;
         node.observe(parser, seen)
     }
 
     /// The field of a name; it expects the one after the last.
-    fn find(&self, name: &[u8]) -> Done<Option<usize>> {
+    fn find(&self, name: &[u8]) -> Fast<Option<usize>> {
         if self.fields.get(self.expected).is_some_and(|(one, _)| one == name) {
             return Ok(Some(self.expected));
         }
@@ -346,9 +346,9 @@ impl Node {
             self.fields.iter().position(|(one, _)| one == name)
         };
         match (&self.folded, found) {
-            (Some(_), None) if !name.is_ascii() => Err(Left),
+            (Some(_), None) if !name.is_ascii() => Err(NeedsExact),
             (Some(folded), None) => match folded.get(&name.to_ascii_lowercase()) {
-                Some(None) => Err(Left),
+                Some(None) => Err(NeedsExact),
                 Some(found) => Ok(*found),
                 None => Ok(None),
             },

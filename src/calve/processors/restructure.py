@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any, Literal
 
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, Key, opened, text_of
-from calve.processors.step import Change, EventError, Step
+from calve.processors.fields import MISSING, Event, FieldKey, opened, text_of
+from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
 from calve.settings.option import option
 
 __all__ = ["Flatten", "ListToMap", "MapToList"]
@@ -18,20 +18,20 @@ _WHEN = "A condition; the processor changes only events for which it is true."
 _TAGS = "Tags of events that cannot be processed; they continue. Without tags they become dead letters."
 
 
-def _entries(event: Event, source: Key | None) -> Event | None:
+def _entries(event: Event, source: FieldKey | None) -> Event | None:
     """Return the object at a key (None: the event), opened in its place; None if there is none."""
     if source is None:
         return event
     value = source.get(event)
     if value is MISSING or value is None:
         return None
-    found = opened(value)
-    if found is None:
+    entries = opened(value)
+    if entries is None:
         return None
-    if type(found) is not dict:
-        raise EventError("not an object", source.dotted)
-    source.put(event, found)
-    return found
+    if type(entries) is not dict:
+        raise ProcessorError("not an object", source.dotted)
+    source.put(event, entries)
+    return entries
 
 
 @dataclass(frozen=True)
@@ -60,18 +60,18 @@ class Flatten:
         if self.remove_brackets and not self.remove_list_indices:
             yield "remove_brackets", "needs remove_list_indices: true"
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
-        source, target = (Key(text) if text.strip(" /") else None for text in (self.source, self.target))
+        source, target = (FieldKey(text) if text.strip(" /") else None for text in (self.source, self.target))
         return [
-            Change(
+            ChangeStep(
                 partial(self._flatten, source, target),
                 compiler.condition(self.flatten_when),
                 tuple(self.tags_on_failure),
             )
         ]
 
-    def _flatten(self, source: Key | None, target: Key | None, event: Event) -> bool:
+    def _flatten(self, source: FieldKey | None, target: FieldKey | None, event: Event) -> bool:
         entries = _entries(event, source)
         if entries is None:
             return False
@@ -87,16 +87,16 @@ class Flatten:
         if target is None:
             event.update(flat)
         elif not target.put(event, flat):
-            raise EventError("a value on the way to this key is not an object", target.dotted)
+            raise ProcessorError("a value on the way to this key is not an object", target.dotted)
         return True
 
     def _add(self, flat: Event, name: str, value: Any, is_collected: bool) -> None:
-        found = opened(value)
-        if type(found) is dict and found:
-            for inner, item in found.items():
+        opened_value = opened(value)
+        if type(opened_value) is dict and opened_value:
+            for inner, item in opened_value.items():
                 self._add(flat, f"{name}{self.flatten_separator}{inner}", item, is_collected)
-        elif type(found) is list and found:
-            for number, item in enumerate(found):
+        elif type(opened_value) is list and opened_value:
+            for number, item in enumerate(opened_value):
                 mark = ("" if self.remove_brackets else "[]") if self.remove_list_indices else f"[{number}]"
                 self._add(flat, f"{name}{mark}", item, is_collected or self.remove_list_indices)
         elif is_collected:
@@ -110,7 +110,7 @@ class MapToList:
     """Makes a list of the entries of an object, each with its key and its value."""
 
     source: str = option(doc='The key of the object; `""` is the event itself.')
-    target: str = option(doc="The key of the list.", check=Key.checked)
+    target: str = option(doc="The key of the list.", check=FieldKey.checked)
     key_name: str = option("key", "The key for the keys.")
     value_name: str = option("value", "The key for the values.")
     exclude_keys: list[str] = option([], "Keys of the object that are left out.")
@@ -124,13 +124,13 @@ class MapToList:
         """Tags that it may set."""
         return self.tags_on_failure
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
-        source = Key(self.source) if self.source.strip(" /") else None
-        change = partial(self._list, source, Key(self.target))
-        return [Change(change, compiler.condition(self.map_to_list_when), tuple(self.tags_on_failure))]
+        source = FieldKey(self.source) if self.source.strip(" /") else None
+        change = partial(self._list, source, FieldKey(self.target))
+        return [ChangeStep(change, compiler.condition(self.map_to_list_when), tuple(self.tags_on_failure))]
 
-    def _list(self, source: Key | None, target: Key, event: Event) -> bool:
+    def _list(self, source: FieldKey | None, target: FieldKey, event: Event) -> bool:
         entries = _entries(event, source)
         if entries is None:
             return False
@@ -143,7 +143,7 @@ class MapToList:
             for name in chosen:
                 del entries[name]
         if not target.put(event, listed):
-            raise EventError("a value on the way to this key is not an object", target.dotted)
+            raise ProcessorError("a value on the way to this key is not an object", target.dotted)
         return True
 
 
@@ -151,7 +151,7 @@ class MapToList:
 class ListToMap:
     """Makes an object of a list of objects, by the value that each has for a key."""
 
-    source: str = option(doc="The key of the list of objects.", check=Key.checked)
+    source: str = option(doc="The key of the list of objects.", check=FieldKey.checked)
     target: str | None = option(None, "The key of the object; without it its entries go to the root.")
     key: str | None = option(None, "The key whose values become keys; required without `use_source_key`.")
     use_source_key: bool = option(False, "Take the keys of the objects themselves.")
@@ -172,40 +172,40 @@ class ListToMap:
         if self.key is None and not self.use_source_key:
             yield "key", "is required without use_source_key"
 
-    def steps(self, compiler: Compiler) -> list[Step]:
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
-        target = Key.checked(self.target) if self.target else None
-        change = partial(self._map, Key(self.source), target)
-        return [Change(change, compiler.condition(self.list_to_map_when), tuple(self.tags_on_failure))]
+        target = FieldKey.checked(self.target) if self.target else None
+        change = partial(self._map, FieldKey(self.source), target)
+        return [ChangeStep(change, compiler.condition(self.list_to_map_when), tuple(self.tags_on_failure))]
 
-    def _map(self, source: Key, target: Key | None, event: Event) -> bool:
-        found = opened(source.get(event))
-        if found is MISSING or found is None:
+    def _map(self, source: FieldKey, target: FieldKey | None, event: Event) -> bool:
+        items = opened(source.get(event))
+        if items is MISSING or items is None:
             return False
-        if type(found) is not list:
-            raise EventError("not a list of objects", source.dotted)
-        made: dict[str, list[Any]] = {}
-        for item in found:
+        if type(items) is not list:
+            raise ProcessorError("not a list of objects", source.dotted)
+        lists: dict[str, list[Any]] = {}
+        for item in items:
             inside = opened(item)
             if type(inside) is not dict:
-                raise EventError("not a list of objects", source.dotted)
+                raise ProcessorError("not a list of objects", source.dotted)
             for name, value in self._values(inside, item, source):
-                made.setdefault(name, []).append(value)
+                lists.setdefault(name, []).append(value)
         at = 0 if self.flattened_element == "first" else -1
-        entries = {name: values[at] if self.flatten else values for name, values in made.items()}
+        entries = {name: values[at] if self.flatten else values for name, values in lists.items()}
         if target is None:
             event.update(entries)
         elif not target.put(event, entries):
-            raise EventError("a value on the way to this key is not an object", target.dotted)
+            raise ProcessorError("a value on the way to this key is not an object", target.dotted)
         return True
 
-    def _values(self, inside: Event, item: Any, source: Key) -> Iterator[tuple[str, Any]]:
+    def _values(self, inside: Event, item: Any, source: FieldKey) -> Iterator[tuple[str, Any]]:
         if self.use_source_key:
             for name, value in inside.items():
                 yield name, value if self.extract_value else {name: value}
             return
         assert self.key is not None
         if self.key not in inside:
-            raise EventError(f"an object of the list lacks {self.key}", source.dotted)
+            raise ProcessorError(f"an object of the list lacks {self.key}", source.dotted)
         name = text_of(inside[self.key])
         yield name, item if self.value_key is None else inside.get(self.value_key)

@@ -41,9 +41,9 @@ def one_array(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    found = _open.get(os.getpid())
-    if found is None:
-        found = open_duckdb()
+    connection = _open.get(os.getpid())
+    if connection is None:
+        connection = open_duckdb()
         _open.clear()
-        _open[os.getpid()] = found
-    return found
+        _open[os.getpid()] = connection
+    return connection

@@ -15,7 +15,7 @@ mod protobuf;
 use crate::convert::{Converter, Events};
 use crate::export::{self, Array, Buffer};
 use crate::observe::Observer;
-use crate::pick;
+use crate::scan_fields;
 use crate::spec::Spec;
 use std::ffi::c_void;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -46,14 +46,14 @@ pub struct ArrowArray {
 }
 
 /// What an exported array keeps until it is released.
-struct Held {
+struct ExportOwner {
     _owners: Vec<Buffer>,
     buffers: Vec<*const c_void>,
     children: Vec<*mut ArrowArray>,
 }
 
 unsafe extern "C" fn release(array: *mut ArrowArray) {
-    let held = Box::from_raw((*array).private_data.cast::<Held>());
+    let held = Box::from_raw((*array).private_data.cast::<ExportOwner>());
     for &child in &held.children {
         if let Some(release) = (*child).release {
             release(child);
@@ -67,7 +67,7 @@ fn exported(array: Array) -> ArrowArray {
     let (length, null_count) = (array.length as i64, array.nulls as i64);
     let children = array.children.into_iter().map(|one| Box::into_raw(Box::new(exported(one)))).collect();
     let buffers = array.buffers.iter().map(|one| one.as_ref().map_or(ptr::null(), |buffer| buffer.at)).collect();
-    let mut held = Box::new(Held { _owners: array.buffers.into_iter().flatten().collect(), buffers, children });
+    let mut held = Box::new(ExportOwner { _owners: array.buffers.into_iter().flatten().collect(), buffers, children });
     ArrowArray {
         length,
         null_count,
@@ -225,7 +225,7 @@ pub extern "C" fn calve_core_sources() -> *const u8 {
 /// `spec` has `length` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn calve_converter_new(spec: *const u8, length: usize) -> *mut Converter {
-    made(spec, length, |mut spec| spec.level().map(Converter::new))
+    made(spec, length, |mut spec| spec.object_columns().map(Converter::new))
 }
 
 /// # Safety
@@ -274,7 +274,7 @@ pub unsafe extern "C" fn calve_convert(
 /// `spec` has `length` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn calve_observer_new(spec: *const u8, length: usize) -> *mut Observer {
-    made(spec, length, |mut spec| spec.level().map(Observer::new))
+    made(spec, length, |mut spec| spec.object_columns().map(Observer::new))
 }
 
 /// # Safety
@@ -303,7 +303,7 @@ pub unsafe extern "C" fn calve_observe(
 }
 
 /// Gives for each event the number of a text that holds only some of its fields, and these texts; -1: it is not an object
-/// that every reader takes for the same. `is_whole`: as in `pick::pick`.
+/// that every reader takes for the same. `is_whole`: as in `scan_fields::scan_fields`.
 ///
 /// # Safety
 /// `names` has `length` bytes, names that end in NUL; `events` is an array of binary or string to release here; `out` has
@@ -320,7 +320,7 @@ pub unsafe extern "C" fn calve_pick(
     guarded(|| {
         let events = Input::take(events, is_wide);
         let names = str::from_utf8(slice::from_raw_parts(names, length)).unwrap_or("");
-        let picked = pick::pick(&events, &names.split_terminator('\0').collect::<Vec<_>>(), is_whole);
+        let picked = scan_fields::scan_fields(&events, &names.split_terminator('\0').collect::<Vec<_>>(), is_whole);
         give([export::ints(picked.numbers), export::texts(&picked.texts)], out);
         0
     })

@@ -1,4 +1,4 @@
-"""Tasks that hand small parts on: every row is written once, and those of a partition together."""
+"""Tasks that shuffle small parts: every row is written once, and those of a partition together."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from calve.expression import compile_format
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.spark_job import divide
 from calve.record.receipt import Failure, Receipt
-from calve.record.written import TableFiles
+from calve.record.written import StagedFiles
 from calve.route.route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
-from calve.sinks.iceberg.sink import GATHERED_BYTES
+from calve.sinks.iceberg.sink import SHUFFLE_BELOW_BYTES
 from calve.sources.source import Split
 from calve.table.loaded import Table
+from calve.task import reduce_task
 from calve.task.job import Job
-from calve.task.second_stage import write_handed_on
-from calve.task.task import hand_on
+from calve.task.task import shuffle_tasks
 from content_files import data_file
 
 SCHEMA = Schema(
@@ -63,9 +63,9 @@ def job(folder: Path, **changed: Any) -> Job:
         tables=tables,
         dead_letters=DeadLetterLocation(str(folder / "dlq")),
         event_time="at",
-        gathers_bytes=GATHERED_BYTES["auto"],
+        shuffle_below_bytes=SHUFFLE_BELOW_BYTES["auto"],
     )
-    return Job("p", "run", Events(), (replace(sink, **changed),), max_open_writers=2, gatherers=TASKS)
+    return Job("p", "run", Events(), (replace(sink, **changed),), max_open_writers=2, shuffle_partitions=TASKS)
 
 
 def groups(rows: int, **more: Any) -> list[list[Split]]:
@@ -77,10 +77,10 @@ def groups(rows: int, **more: Any) -> list[list[Split]]:
 
 
 def run(made: Job, given: list[list[Split]]) -> list[Any]:
-    """Do as Spark does: every task, then every gathering one with what it was sent."""
-    sent = [record for task in range(TASKS) for record in hand_on(made, given, iter([task]))]
-    buckets = range(made.gatherers)
-    found = [write_handed_on(made, bucket, [record for record in sent if record[0] == bucket]) for bucket in buckets]
+    """Do as Spark does: every task, then every reduce task with what it was sent."""
+    sent = [record for task in range(TASKS) for record in shuffle_tasks(made, given, iter([task]))]
+    buckets = range(made.shuffle_partitions)
+    found = [reduce_task.run(made, bucket, [record for record in sent if record[0] == bucket]) for bucket in buckets]
     return [msgspec.json.decode(one, type=Receipt | Failure) for bucket in found for one in bucket]
 
 
@@ -95,7 +95,7 @@ def test_small_parts_of_all_tasks_become_one_file_for_each_partition(tmp_path):
     assert ids(receipts) == Counter(range(300))
     places = [(table.table, str(file.partition)) for one in receipts for table in one.tables for file in table.files]
     assert len(places) == len(set(places)) == 2 * PARTS
-    assert sum(one.handed_on for one in receipts) == 2 * PARTS * TASKS
+    assert sum(one.shuffled_parts for one in receipts) == 2 * PARTS * TASKS
     assert sum(table.rows for one in receipts for table in one.tables) == 300
     assert sum(one.seen.events for one in receipts) == 300
     assert len({frozenset(one.seconds) for one in receipts}) == 1
@@ -104,13 +104,13 @@ def test_small_parts_of_all_tasks_become_one_file_for_each_partition(tmp_path):
 
 
 def test_a_part_that_is_large_enough_is_written_by_its_task(tmp_path):
-    receipts = run(job(tmp_path, gathers_bytes=1), groups(60))
+    receipts = run(job(tmp_path, shuffle_below_bytes=1), groups(60))
     assert ids(receipts) == Counter(range(60))
     assert [one.task for one in receipts] == [0, 1, 2]
-    assert sum(one.handed_on for one in receipts) == 0
+    assert sum(one.shuffled_parts for one in receipts) == 0
 
 
-def test_what_a_task_wrote_for_a_table_that_turns_out_not_to_fit_is_not_handed_on(tmp_path):
+def test_what_a_task_wrote_for_a_table_that_turns_out_not_to_fit_is_not_shuffled(tmp_path):
     given = groups(60)
     given[1][0].body["events"][0]["new"] = 1
     made = job(tmp_path, evolves=True)
@@ -130,42 +130,43 @@ def test_a_task_that_fails_hands_on_its_error_and_no_rows(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("handed_on", "files", "again"), [(800, 100, True), (0, 0, False), (100, 90, False), (4, 2, False), (10, 4, True)]
+    ("shuffled_parts", "files", "again"),
+    [(800, 100, True), (0, 0, False), (100, 90, False), (4, 2, False), (10, 4, True)],
 )
-def test_parts_are_handed_on_as_long_as_that_saves_files(tmp_path, handed_on, files, again):
-    made = replace(job(tmp_path), gatherers=0)
+def test_parts_are_shuffled_as_long_as_that_saves_files(tmp_path, shuffled_parts, files, again):
+    made = replace(job(tmp_path), shuffle_partitions=0)
     choice = Distribution()
     first = choice.choose(made, 8)
-    assert first.gatherers == 8
+    assert first.shuffle_partitions == 8
     receipts = [
-        Receipt([TableFiles("c", "t", "", [], 0, 0)], task=0, handed_on=handed_on),
-        Receipt([TableFiles("c", "t", "", [data_file("a")] * files, 0, 0)]),
+        Receipt([StagedFiles("c", "t", "", [], 0, 0)], task=0, shuffled_parts=shuffled_parts),
+        Receipt([StagedFiles("c", "t", "", [data_file("a")] * files, 0, 0)]),
     ]
     choice.learn(first, receipts)
-    assert f"{handed_on} small part" in choice.reason
-    assert (choice.choose(made, 8).gatherers > 0) is again
+    assert f"{shuffled_parts} small part" in choice.reason
+    assert (choice.choose(made, 8).shuffle_partitions > 0) is again
     assert again or choice.reason.startswith("written as they are: of ")
-    later = [choice.choose(made, 8).gatherers for _ in range(20)]
+    later = [choice.choose(made, 8).shuffle_partitions for _ in range(20)]
     assert 8 in later
-    assert Distribution(always=True).choose(made, 1).gatherers == 0
+    assert Distribution(always=True).choose(made, 1).shuffle_partitions == 0
 
 
-def test_where_nothing_could_be_saved_nothing_is_handed_on(tmp_path):
-    made = replace(job(tmp_path), gatherers=0)
-    assert Distribution().choose(made, 2).gatherers == 0
-    assert Distribution(always=True).choose(made, 2).gatherers == 2
+def test_where_nothing_could_be_saved_nothing_is_shuffled(tmp_path):
+    made = replace(job(tmp_path), shuffle_partitions=0)
+    assert Distribution().choose(made, 2).shuffle_partitions == 0
+    assert Distribution(always=True).choose(made, 2).shuffle_partitions == 2
     table = replace(made.sinks[0].tables["t.a"], spec_json=PartitionSpec().model_dump_json())
     one = replace(made, sinks=(replace(made.sinks[0], tables={"t.a": table}),))
     choice = Distribution()
-    assert choice.choose(one, 8).gatherers == 0
+    assert choice.choose(one, 8).shuffle_partitions == 0
     assert choice.reason == "written as they are: there is one table, without partitions"
 
 
 def test_a_sink_may_ask_that_every_task_writes_its_own_files(tmp_path):
     choice = Distribution()
-    assert choice.choose(replace(job(tmp_path, gathers_bytes=0), gatherers=0), 8).gatherers == 0
+    assert choice.choose(replace(job(tmp_path, shuffle_below_bytes=0), shuffle_partitions=0), 8).shuffle_partitions == 0
     assert choice.reason == "written as they are: distribution is none"
-    assert partial(choice.choose, job(tmp_path))(8).gatherers == 8
+    assert partial(choice.choose, job(tmp_path))(8).shuffle_partitions == 8
 
 
 def test_changes_of_a_table_that_one_task_does_not_fit_are_not_written_by_any(tmp_path):

@@ -1,8 +1,8 @@
 //! One object of events and the columns for its fields; it expects the key that came after this one the last time.
 
 use crate::column::Column;
-use crate::parse::{Done, Left, Parser};
-use crate::shape::{write_fields, Folded, Kind, Node, Seen, MOST_FIELDS};
+use crate::infer::{write_fields, Folded, Kind, Node, Seen, MOST_FIELDS};
+use crate::parse::{Fast, NeedsExact, Parser};
 use crate::text::Text;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
@@ -19,7 +19,7 @@ enum Target {
     /// The field is left out by the settings.
     Ignored,
     /// Only the exact converter knows.
-    Left,
+    NeedsExact,
 }
 
 struct Entry {
@@ -29,13 +29,13 @@ struct Entry {
     mask: u128,
     target: Target,
     name: Vec<u8>,
-    /// The number of the field in `Level::new`, once a value of it was seen; it has no column.
+    /// The number of the field in `ObjectColumns::new`, once a value of it was seen; it has no column.
     new: Option<usize>,
 }
 
 /// What is noted of the event at hand, and the paths of all fields without a column that were met.
 #[derive(Default)]
-pub struct Notes {
+pub struct EventNotes {
     /// The numbers of the paths that the event has, in their order.
     pub unknown: Vec<u32>,
     pub paths: Vec<String>,
@@ -50,9 +50,9 @@ pub struct Notes {
     event: u64,
 }
 
-impl Notes {
-    pub fn new(observes: bool) -> Notes {
-        Notes { observes, ..Notes::default() }
+impl EventNotes {
+    pub fn new(observes: bool) -> EventNotes {
+        EventNotes { observes, ..EventNotes::default() }
     }
 
     pub fn begin(&mut self) {
@@ -73,12 +73,12 @@ impl Notes {
         self.paths.len() > MOST_NAMES / 2
     }
 
-    fn number(&mut self, path: String) -> Done<u32> {
+    fn number(&mut self, path: String) -> Fast<u32> {
         if let Some(&number) = self.numbers.get(&path) {
             return Ok(number);
         }
         if self.paths.len() >= MOST_NAMES {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         let number = self.paths.len() as u32;
         self.paths.push(path.clone());
@@ -107,7 +107,7 @@ impl Names {
     }
 }
 
-pub struct Level {
+pub struct ObjectColumns {
     pub columns: Vec<Column>,
     pub names: Names,
     /// The fields without a column and what was seen of them, in the order of their first values.
@@ -127,9 +127,9 @@ enum Below<'a> {
     New(&'a Node),
 }
 
-impl Level {
-    pub fn new(fields: Vec<(String, Column)>, names: Names) -> Level {
-        let mut level = Level {
+impl ObjectColumns {
+    pub fn new(fields: Vec<(String, Column)>, names: Names) -> ObjectColumns {
+        let mut level = ObjectColumns {
             seen: vec![0; fields.len()],
             columns: Vec::with_capacity(fields.len()),
             names,
@@ -225,7 +225,7 @@ impl Level {
 
     /// Reads a key up to its value; gives its entry.
     #[inline(always)]
-    fn key(&mut self, parser: &mut Parser, before: usize, notes: &mut Notes) -> Done<usize> {
+    fn key(&mut self, parser: &mut Parser, before: usize, notes: &mut EventNotes) -> Fast<usize> {
         let mut guess = self.next[before] as usize;
         for _ in 0..4 {
             if self.is_next(guess, parser) {
@@ -243,7 +243,7 @@ impl Level {
     }
 
     #[inline(never)]
-    fn look_up(&mut self, parser: &mut Parser, before: usize, notes: &mut Notes) -> Done<usize> {
+    fn look_up(&mut self, parser: &mut Parser, before: usize, notes: &mut EventNotes) -> Fast<usize> {
         let name = plain(parser.key()?)?;
         let entry = match self.found.get(&name) {
             Some(entry) => *entry,
@@ -254,7 +254,7 @@ impl Level {
                 } else if matches!(target, Target::Ignored) {
                     return Ok(self.columns.len()); // any name that is left out; it is not remembered
                 } else {
-                    return Err(Left);
+                    return Err(NeedsExact);
                 }
             }
         };
@@ -262,17 +262,17 @@ impl Level {
         Ok(entry)
     }
 
-    fn resolve(&self, name: &[u8], notes: &mut Notes) -> Done<Target> {
+    fn resolve(&self, name: &[u8], notes: &mut EventNotes) -> Fast<Target> {
         if self.names.leave_out(name) {
             return Ok(Target::Ignored);
         }
         if let Some(folded) = &self.names.folded {
             if !name.is_ascii() {
-                return Ok(Target::Left);
+                return Ok(Target::NeedsExact);
             }
             match folded.get(&name.to_ascii_lowercase()) {
                 Some(Some(column)) => return Ok(Target::Column(*column)),
-                Some(None) => return Ok(Target::Left),
+                Some(None) => return Ok(Target::NeedsExact),
                 None => {}
             }
         }
@@ -281,7 +281,7 @@ impl Level {
     }
 
     /// Reads an object into one row of all columns; at the top, one field must have a column.
-    pub fn object(&mut self, parser: &mut Parser, notes: &mut Notes, is_top: bool) -> Done<()> {
+    pub fn object(&mut self, parser: &mut Parser, notes: &mut EventNotes, is_top: bool) -> Fast<()> {
         self.object += 1;
         let (mut count, mut before) = (0, 0);
         let mut more = parser.open(b'}')?;
@@ -291,7 +291,7 @@ impl Level {
             match self.entries[entry].target {
                 Target::Column(number) => {
                     if self.seen[number] == self.object {
-                        return Err(Left); // repeated, or ambiguous
+                        return Err(NeedsExact); // repeated, or ambiguous
                     }
                     self.seen[number] = self.object;
                     count += 1;
@@ -302,25 +302,25 @@ impl Level {
                 }
                 Target::Unknown(number) => {
                     if self.met[entry] == self.object {
-                        return Err(Left);
+                        return Err(NeedsExact);
                     }
                     self.met[entry] = self.object;
                     notes.meet(number);
                     self.unknown(entry, parser, notes, is_top)?;
                 }
                 Target::Ignored => parser.skip()?,
-                Target::Left => return Err(Left),
+                Target::NeedsExact => return Err(NeedsExact),
             }
             more = parser.more(b'}')?;
         }
         if count == 0 && is_top {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         if count < self.columns.len() {
             for (number, column) in self.columns.iter_mut().enumerate() {
                 if self.seen[number] != self.object {
                     if column.required && !column.may_lack {
-                        return Err(Left);
+                        return Err(NeedsExact);
                     }
                     column.push_null();
                 }
@@ -330,9 +330,9 @@ impl Level {
     }
 }
 
-impl Level {
+impl ObjectColumns {
     /// Reads the value of a field without a column.
-    fn unknown(&mut self, entry: usize, parser: &mut Parser, notes: &mut Notes, is_top: bool) -> Done<()> {
+    fn unknown(&mut self, entry: usize, parser: &mut Parser, notes: &mut EventNotes, is_top: bool) -> Fast<()> {
         if notes.observes && parser.peek() != b'n' {
             let entry = &mut self.entries[entry];
             let number = *entry.new.get_or_insert_with(|| {
@@ -366,10 +366,10 @@ impl Level {
 
     /// Makes a value null that its column did not take, and notes where it is.
     #[cold]
-    fn defer(&mut self, number: usize, start: usize, parser: &mut Parser, notes: &mut Notes) -> Done<()> {
+    fn defer(&mut self, number: usize, start: usize, parser: &mut Parser, notes: &mut EventNotes) -> Fast<()> {
         let column = &mut self.columns[number];
         if !column.defers {
-            return Err(Left);
+            return Err(NeedsExact);
         }
         column.truncate(column.valid.len());
         column.push_null();
@@ -380,7 +380,7 @@ impl Level {
     }
 }
 
-fn plain(key: Text) -> Done<Vec<u8>> {
+fn plain(key: Text) -> Fast<Vec<u8>> {
     let mut out = Vec::new();
     key.write(&mut out)?;
     Ok(out)

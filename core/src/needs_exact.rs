@@ -2,6 +2,6 @@
 
 /// The event is not decided here: it is no JSON object, or it holds what only the exact converter decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left;
+pub struct NeedsExact;
 
-pub type Done<T> = Result<T, Left>;
+pub type Fast<T> = Result<T, NeedsExact>;

@@ -1,7 +1,7 @@
 //! Values of logical types as text that means the same without a schema (`calve.event.envelope.logical.render`).
 
 use crate::iso8601::{self, DAY, FIRST_DAY, LAST_DAY};
-use crate::parse::{Done, Left, Parser};
+use crate::parse::{Fast, NeedsExact, Parser};
 use crate::text::Text;
 use crate::value::base64;
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ const MOST_BYTES: usize = 16;
 const MOST_SCALE: i64 = 38;
 
 /// What a schema says of a value; one that does not fit it stays as it is.
-pub enum Meaning {
+pub enum LogicalType {
     AsIs,
     /// Base64 of a big-endian two's complement, divided by ten to the scale.
     Decimal(i64),
@@ -26,68 +26,70 @@ pub enum Meaning {
     /// A text that may end in the offset of UTC.
     Utc,
     Struct(Fields),
-    Array(Box<Meaning>),
-    Map(Box<Meaning>),
+    Array(Box<LogicalType>),
+    Map(Box<LogicalType>),
     /// Only the exact decoder knows.
-    Left,
+    NeedsExact,
 }
 
 /// The fields of a struct, in the order of the schema, which is mostly that of the values.
 pub struct Fields {
-    fields: Vec<(Vec<u8>, Meaning)>,
+    fields: Vec<(Vec<u8>, LogicalType)>,
     numbers: HashMap<Vec<u8>, usize>,
 }
 
 impl Fields {
-    pub fn new(fields: Vec<(Vec<u8>, Meaning)>) -> Fields {
+    pub fn new(fields: Vec<(Vec<u8>, LogicalType)>) -> Fields {
         let numbers = fields.iter().enumerate().map(|(number, (name, _))| (name.clone(), number)).collect();
         Fields { fields, numbers }
     }
 
     /// What is said of a key, which is perhaps that of the field with a number.
     #[inline(always)]
-    pub fn meaning(&self, number: usize, key: Text) -> Done<&Meaning> {
+    pub fn logical_type(&self, number: usize, key: Text) -> Fast<&LogicalType> {
         match self.fields.get(number) {
-            Some((name, meaning)) if !key.escaped && key.raw == name.as_slice() => Ok(meaning),
-            _ => key.with(|key| self.numbers.get(key).map_or(&Meaning::AsIs, |&number| &self.fields[number].1)),
+            Some((name, logical_type)) if !key.escaped && key.raw == name.as_slice() => Ok(logical_type),
+            _ => key.with(|key| self.numbers.get(key).map_or(&LogicalType::AsIs, |&number| &self.fields[number].1)),
         }
     }
 }
 
-impl Meaning {
+impl LogicalType {
     /// Writes a value, which is valid JSON without a repeated key.
-    pub fn write(&self, parser: &mut Parser, out: &mut Vec<u8>) -> Done<()> {
+    pub fn write(&self, parser: &mut Parser, out: &mut Vec<u8>) -> Fast<()> {
         let is_number = parser.is_number();
         match (self, parser.peek()) {
-            (Meaning::Left, _) => Err(Left),
-            (_, b'n') | (Meaning::AsIs, _) => copy(parser, out),
-            (Meaning::Decimal(scale), b'"') => {
-                parser.string()?.with(|text| decimal(text, *scale, out).ok_or(Left)).and_then(|done| done)
+            (LogicalType::NeedsExact, _) => Err(NeedsExact),
+            (_, b'n') | (LogicalType::AsIs, _) => copy(parser, out),
+            (LogicalType::Decimal(scale), b'"') => {
+                parser.string()?.with(|text| decimal(text, *scale, out).ok_or(NeedsExact)).and_then(|done| done)
             }
-            (Meaning::FreeDecimal, b'{') => free_decimal(parser, out),
-            (Meaning::FreeDecimal, _) => Err(Left),
-            (Meaning::Date | Meaning::Time(_) | Meaning::Timestamp(_), _) if is_number => self.epoch(parser, out),
-            (Meaning::Utc, b'"') => utc(parser.string()?, out),
-            (Meaning::Struct(fields), b'{') => {
+            (LogicalType::FreeDecimal, b'{') => free_decimal(parser, out),
+            (LogicalType::FreeDecimal, _) => Err(NeedsExact),
+            (LogicalType::Date | LogicalType::Time(_) | LogicalType::Timestamp(_), _) if is_number => {
+                self.epoch(parser, out)
+            }
+            (LogicalType::Utc, b'"') => utc(parser.string()?, out),
+            (LogicalType::Struct(fields), b'{') => {
                 let mut number = 0;
                 members(parser, out, |key| {
                     number += 1;
-                    fields.meaning(number - 1, key)
+                    fields.logical_type(number - 1, key)
                 })
             }
-            (Meaning::Map(values), b'{') => members(parser, out, |_| Ok(values)),
-            (Meaning::Array(values), b'[') => elements(parser, out, values),
+            (LogicalType::Map(values), b'{') => members(parser, out, |_| Ok(values)),
+            (LogicalType::Array(values), b'[') => elements(parser, out, values),
             _ => copy(parser, out),
         }
     }
 
-    fn epoch(&self, parser: &mut Parser, out: &mut Vec<u8>) -> Done<()> {
+    fn epoch(&self, parser: &mut Parser, out: &mut Vec<u8>) -> Fast<()> {
         let text = parser.number()?.text;
-        let value: i64 = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Left)?;
+        let value: i64 = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(NeedsExact)?;
         out.push(b'"');
         let is_written = match *self {
-            Meaning::Time(digits) => write_time(value, digits, out),
-            Meaning::Timestamp(digits) => write_timestamp(value, digits, out),
+            LogicalType::Time(digits) => write_time(value, digits, out),
+            LogicalType::Timestamp(digits) => write_timestamp(value, digits, out),
             _ => write_date(value, out),
         };
         if is_written.is_none() {
@@ -118,7 +120,7 @@ fn write_timestamp(value: i64, digits: u32, out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Writes a value as it is written.
-fn copy(parser: &mut Parser, out: &mut Vec<u8>) -> Done<()> {
+fn copy(parser: &mut Parser, out: &mut Vec<u8>) -> Fast<()> {
     let start = parser.at;
     parser.skip()?;
     out.extend_from_slice(&parser.bytes[start..parser.at]);
@@ -128,8 +130,8 @@ fn copy(parser: &mut Parser, out: &mut Vec<u8>) -> Done<()> {
 fn members<'m, 'a>(
     parser: &mut Parser<'a>,
     out: &mut Vec<u8>,
-    mut meaning: impl FnMut(Text<'a>) -> Done<&'m Meaning>,
-) -> Done<()> {
+    mut logical_type: impl FnMut(Text<'a>) -> Fast<&'m LogicalType>,
+) -> Fast<()> {
     out.push(b'{');
     let first = out.len();
     parser.object(|parser, key| {
@@ -138,13 +140,13 @@ fn members<'m, 'a>(
         }
         key.copy(out);
         out.push(b':');
-        meaning(key)?.write(parser, out)
+        logical_type(key)?.write(parser, out)
     })?;
     out.push(b'}');
     Ok(())
 }
 
-fn elements(parser: &mut Parser, out: &mut Vec<u8>, values: &Meaning) -> Done<()> {
+fn elements(parser: &mut Parser, out: &mut Vec<u8>, values: &LogicalType) -> Fast<()> {
     out.push(b'[');
     let first = out.len();
     parser.array(|parser| {
@@ -157,16 +159,16 @@ fn elements(parser: &mut Parser, out: &mut Vec<u8>, values: &Meaning) -> Done<()
     Ok(())
 }
 
-fn utc(text: Text, out: &mut Vec<u8>) -> Done<()> {
+fn utc(text: Text, out: &mut Vec<u8>) -> Fast<()> {
     if text.escaped {
-        return Err(Left);
+        return Err(NeedsExact);
     }
     let raw = text.raw.strip_suffix(b"Z").unwrap_or(text.raw);
     Text { raw: raw.strip_suffix(b"+00:00").unwrap_or(raw), ..text }.copy(out);
     Ok(())
 }
 
-fn free_decimal(parser: &mut Parser, out: &mut Vec<u8>) -> Done<()> {
+fn free_decimal(parser: &mut Parser, out: &mut Vec<u8>) -> Fast<()> {
     let (mut scale, mut value) = (None, None);
     parser.object(|parser, key| {
         let start = parser.at;
@@ -178,9 +180,10 @@ fn free_decimal(parser: &mut Parser, out: &mut Vec<u8>) -> Done<()> {
             _ => {}
         })
     })?;
-    let scale = scale.and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.parse().ok()).ok_or(Left)?;
-    let text = Parser::new(value.ok_or(Left)?).string()?;
-    text.with(|text| decimal(text, scale, out).ok_or(Left))?
+    let scale =
+        scale.and_then(|text| std::str::from_utf8(text).ok()).and_then(|text| text.parse().ok()).ok_or(NeedsExact)?;
+    let text = Parser::new(value.ok_or(NeedsExact)?).string()?;
+    text.with(|text| decimal(text, scale, out).ok_or(NeedsExact))?
 }
 
 fn decimal(text: &[u8], scale: i64, out: &mut Vec<u8>) -> Option<()> {

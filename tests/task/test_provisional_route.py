@@ -1,4 +1,4 @@
-"""Events that are routed at a first look go where they go if all of them is read first."""
+"""Events with a provisional route go where they go if all of them is read first."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def random_event(rnd: random.Random) -> bytes:
 @pytest.mark.parametrize(
     "options", [{}, {"evolves": True, "infers": True}, {"fields": Fields(exclude=frozenset({"to"}))}]
 )
-def test_a_first_look_changes_nothing(
+def test_a_provisional_route_changes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: str, has_column: bool, options: dict[str, Any]
 ) -> None:
     columns = COLUMNS if has_column else COLUMNS[:2]
@@ -126,15 +126,15 @@ def test_a_first_look_changes_nothing(
         events = [random_event(rnd) for _ in range(400)]
         found = outcome(run(tmp_path / f"{seed}-a", events, to, columns, **options))
         with monkeypatch.context() as patched:
-            patched.setattr(TableJob, "checked_tables", ())
+            patched.setattr(TableJob, "self_validating_tables", ())
             assert found == outcome(run(tmp_path / f"{seed}-b", events, to, columns, **options))
         assert found["letters"], found["rows"]
 
 
 @pytest.mark.skipif(library.load() is None, reason="without the core all of an event is read first")
-def test_a_first_look_is_all_that_good_events_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provisional_route_is_all_that_good_events_need(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     validated: list[int] = []
-    monkeypatch.setattr("calve.task.task.validated", lambda events, fields: validated.append(len(events)))
+    monkeypatch.setattr("calve.task.path.validated", lambda events, fields: validated.append(len(events)))
     good = [f'{{"n":{n},"to":"t{n % 3}","s":"x"}}'.encode() for n in range(1000)]
     receipt = run(tmp_path, good, "ns.${/to}", COLUMNS)
     assert {one.table: one.rows for one in receipt.tables} == {"ns.t0": 334, "ns.t1": 333, "ns.t2": 333}
@@ -174,6 +174,6 @@ def test_names_of_fields_without_sql_are_those_of_sql(name: str) -> None:
 
 def test_the_text_of_a_field_needs_no_sql(monkeypatch: pytest.MonkeyPatch) -> None:
     route = SinkRoute(compile_format("ns.${/to}"))
-    monkeypatch.setattr("calve.event.duck.run", None)
+    monkeypatch.setattr("calve.event.duckdb_session.run", None)
     routed = Router([route]).route(pa.table({"json": [msgspec.json.encode({"to": name}).decode() for name in "aba"]}))
     assert [(name, at and at.to_pylist()) for _, name, at in routed.parts] == [("ns.a", [0, 2]), ("ns.b", [1])]

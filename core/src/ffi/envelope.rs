@@ -24,19 +24,19 @@ pub unsafe extern "C" fn calve_envelopes_free(envelopes: *mut Envelopes) {
 /// Remembers what a schema says of rows; gives its number, less than 0 if it was not understood.
 ///
 /// # Safety
-/// `envelopes` is one of `calve_envelopes_new`; `schema` and `meaning` have so many bytes.
+/// `envelopes` is one of `calve_envelopes_new`; `schema` and `logical_type` have so many bytes.
 #[no_mangle]
 pub unsafe extern "C" fn calve_envelopes_learn(
     envelopes: *mut Envelopes,
     schema: *const u8,
     schema_length: usize,
-    meaning: *const u8,
+    logical_type: *const u8,
     meaning_length: usize,
 ) -> i32 {
     guarded(|| {
-        let text = str::from_utf8(slice::from_raw_parts(meaning, meaning_length)).unwrap_or("");
+        let text = str::from_utf8(slice::from_raw_parts(logical_type, meaning_length)).unwrap_or("");
         let schema = slice::from_raw_parts(schema, schema_length);
-        Spec::new(text).meaning().map_or(UNKNOWN, |meaning| (*envelopes).learn(schema, meaning) as i32)
+        Spec::new(text).logical_type().map_or(UNKNOWN, |logical_type| (*envelopes).learn(schema, logical_type) as i32)
     })
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import subprocess
 import sys
@@ -55,7 +54,9 @@ def test_a_port_in_use_is_named_with_the_option_that_changes_it(shell: Shell) ->
 def test_it_serves_until_it_is_asked_to_end(tmp_path: Path) -> None:
     file = tmp_path / "password"
     file.write_text(PASSWORD + "\n")
-    (tmp_path / "orders.yaml").touch()
+    (tmp_path / "orders.yaml").write_text(
+        "orders: {source: {http: {}}, sink: [{iceberg: {table_identifier: shop.orders}}]}\n"
+    )
     options = ("--port", "0", "--password-file", str(file), "--actions", str(tmp_path / "orders.yaml"))
     with subprocess.Popen(_command(tmp_path, *options), stderr=subprocess.PIPE, text=True) as process:
         url = _url(process)
@@ -117,6 +118,5 @@ def _command(folder: Path, *options: str) -> list[str]:
 
 def _url(process: subprocess.Popen[str]) -> str:
     assert process.stderr is not None
-    found = re.search(r"http://\S+", process.stderr.readline())
-    assert found
-    return found[0]
+    address = next((line for line in process.stderr if "dashboard: " in line), "")
+    return address.partition("dashboard: ")[2].strip()

@@ -166,15 +166,16 @@ def test_null_keys_and_more_keys_than_memory_has_room_for_are_left_to_a_rewrite(
 def test_a_foreign_delete_of_one_partition_leaves_the_same_key_in_another(kept: Any) -> None:
     table: Kept = kept()
     for city in ("x", "y"):
-        table.commit([file for file in table.stage({1: (city, 5)}) if file.is_data])
-    delete = _deletes(table, "x", 1, "id", pa.array([1], pa.int64()))
-    begun = table.catalog.begin("db.t")
-    begun.inspect("main")
-    begun.change("main", [structs.replace(delete, spec_id=0, partition=["x"])], {})
-    begun.swap("main")
-    assert table.rows() == {1: ("y", 5)}
-    assert keys_to_positions(table.bench) == 1
-    assert table.rows() == table.with_pyiceberg() == {1: ("y", 5)}
+        table.commit([file for file in table.stage({1: (city, 5), 2: (city, 5)}) if file.is_data])
+    for city, key in (("x", 1), ("y", 2)):
+        delete = _deletes(table, city, 1, "id", pa.array([key], pa.int64()))
+        begun = table.catalog.begin("db.t")
+        begun.inspect("main")
+        begun.change("main", [structs.replace(delete, spec_id=0, partition=[city])], {})
+        begun.swap("main")
+    assert table.rows() == {1: ("y", 5), 2: ("x", 5)}
+    assert keys_to_positions(table.bench) == 2
+    assert table.rows() == table.with_pyiceberg() == {1: ("y", 5), 2: ("x", 5)}
 
 
 def _deletes(table: Kept, name: str, number: int, column: str, keys: pa.Array) -> ContentFile:

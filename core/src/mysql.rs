@@ -1,6 +1,6 @@
 //! What MySQL and MariaDB send: rows of the binary log, and of prepared statements, as columns.
 //!
-//! The decoders in Python (`sources/mysql/rows.py` and `results.py`) are the reference; what is not as it should be is left
+//! The decoders in Python (`sources/mysql/rows/log_rows.py` and `results.py`) are the reference; what is not as it should be is left
 //! to them.
 
 pub mod column;

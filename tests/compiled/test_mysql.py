@@ -17,8 +17,8 @@ from calve.compiled import mysql as core
 from calve.sources.database.change import INSERT
 from calve.sources.database.changes import Decoded
 from calve.sources.database.table import Column, Table
-from calve.sources.mysql import results, rows
 from calve.sources.mysql.reader import MysqlReader
+from calve.sources.mysql.rows import log_rows, results
 from calve.sources.mysql.settings import MysqlSettings
 from compiled_core import needs_core
 from examples import examples
@@ -70,7 +70,7 @@ def test_of_changes_that_are_not_as_they_should_be_the_core_makes_the_same_or_le
 def test_a_table_may_be_described_in_another_way_from_one_message_to_the_next() -> None:
     columns = Column("id", 1, "int", "int", 0, 0, True), Column("name", 2, "string", "text", 0, 0)
     messages = [
-        rows.message(7, INSERT, struct.pack("<BBBBH", 2, 3, 15, 2, most), b"\0\1\0\0\0" + with_length(size, b"a"))
+        log_rows.message(7, INSERT, struct.pack("<BBBBH", 2, 3, 15, 2, most), b"\0\1\0\0\0" + with_length(size, b"a"))
         for most, size in [(200, 1), (300, 2), (200, 1)]
     ]
     found = by_core(Table("d", 7, "shop", "t", columns), messages)

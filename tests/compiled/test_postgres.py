@@ -18,13 +18,13 @@ from calve.compiled import postgres as core
 from calve.sources.database.connection import Channel, Rest
 from calve.sources.database.outbox import Block
 from calve.sources.database.table import Column, Table
-from calve.sources.postgres import pgoutput, wire
-from calve.sources.postgres.copy_text import columns_of
 from calve.sources.postgres.large import lacks_values
-from calve.sources.postgres.pgoutput import UNCHANGED
+from calve.sources.postgres.protocol import pgoutput, wire
+from calve.sources.postgres.protocol.copy_text import columns_of
+from calve.sources.postgres.protocol.pgoutput import UNCHANGED
+from calve.sources.postgres.protocol.wire import Connection
 from calve.sources.postgres.reader import PostgresReader
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.postgres.wire import Connection
 from compiled_core import needs_core
 from examples import examples
 

@@ -28,5 +28,5 @@ def test_nothing_else_has_a_wait_by_chance():
     assert found == {
         "network/backoff.py",
         "cli/demo_events.py",
-        "sources/mysql/begin.py",
+        "sources/mysql/position/begin.py",
     }  # made-up events, the number of a server

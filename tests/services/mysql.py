@@ -20,7 +20,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from calve.sources.database.connection import Address, ClosedError, ServerError
-from calve.sources.mysql.wire import Connection, Row, connect
+from calve.sources.mysql.protocol.wire import Connection, Row, connect
 from services import jars, process
 
 PASSWORD = "open sesame"

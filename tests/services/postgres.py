@@ -18,7 +18,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from calve.sources.database.connection import Address, ClosedError, ServerError
-from calve.sources.postgres.wire import Connection, Row, connect
+from calve.sources.postgres.protocol.wire import Connection, Row, connect
 from services import jars, process
 
 VERSION = "17.11.0"

@@ -95,7 +95,7 @@ def _run(ctx: click.Context, path: Path, state: str) -> int:
 def _drop_slot(path: Path) -> None:
     from calve.pipeline.plugins import PLUGINS
     from calve.settings import only, parse
-    from calve.sources.postgres.release import drop
+    from calve.sources.postgres.slot.release import drop
 
     pipeline = only(parse(path, PLUGINS).pipelines, None)
     for line in drop(pipeline.source.value, pipeline.name):

@@ -16,7 +16,7 @@ from calve.sources.database.reload import Beginning, Reloads, Request
 from calve.sources.database.settings import Tables
 from calve.sources.database.stopped import mark, marked
 from calve.sources.database.table import Column, Table
-from calve.sources.mysql.follow import renumbered
+from calve.sources.mysql.ddl.follow import renumbered
 from calve.sources.postgres.settings import PostgresSettings
 from calve.state.local_folder import LocalFolder
 from calve.state.values import encoded

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from calve.sources.database.table import Column
-from calve.sources.mysql.wire import ResultColumn
+from calve.sources.mysql.protocol.wire import ResultColumn
 from sources.mysql.stored import DOUBLES, WORDS, whole
 
 Made = tuple[str, ResultColumn, Callable[[random.Random], bytes]]

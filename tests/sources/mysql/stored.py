@@ -10,9 +10,9 @@ from typing import Any
 
 from calve.sources.database.change import DELETE, INSERT, UPDATE
 from calve.sources.database.table import Column, Table
-from calve.sources.mysql import rows
-from calve.sources.mysql.declared import CODECS, WIDE
-from calve.sources.mysql.packed import decimal_bytes
+from calve.sources.mysql.catalog.declared import CODECS, WIDE
+from calve.sources.mysql.protocol.packed import decimal_bytes
+from calve.sources.mysql.rows import log_rows
 
 Store = Callable[[random.Random], bytes]
 Made = tuple[str, int, bytes, Store, dict[str, Any]]
@@ -226,4 +226,4 @@ class Random:
         if kind == UPDATE:
             pairs = ([old, self._rnd.choice([old, self.row()])] for old in (self.row() for _ in range(3)))
             data = b"".join(b"".join(pair) for pair in pairs)
-        return rows.message(self.table.oid, kind, self.layout, data)
+        return log_rows.message(self.table.oid, kind, self.layout, data)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from calve.errors import PositionLostError, SourceError
-from calve.sources.mysql.gtids import GtidSet
+from calve.sources.mysql.position.gtids import GtidSet
 from running import until
 from services.mysql import MARIADB, MYSQL, MYSQL_5, Kind, MySql
 from services.relay import Relay

@@ -10,7 +10,7 @@ import pytest
 from calve.errors import PositionLostError, SourceUnavailableError
 from calve.sources.database import anew, overview
 from calve.sources.database.connection import ClosedError
-from calve.sources.mysql import source
+from calve.sources.mysql import source, system
 from calve.state.local_folder import LocalFolder
 from running import until
 from services.mysql import MARIADB, MYSQL, Kind, MySql
@@ -260,7 +260,7 @@ def test_a_connection_that_is_cut_as_all_tables_begin_anew_costs_only_another_tr
     assert dict(overview.states(LocalFolder(tmp_path))) == {"cut.t": "waiting: all tables are loaded anew"}
     opened.backlog(follower.position)
     with monkeypatch.context() as cut:
-        cut.setattr(source, "first_place", _cut)
+        cut.setattr(system, "first_place", _cut)
         with pytest.raises(SourceUnavailableError):
             opened.cleared(True)
     assert opened.backlog(follower.position)

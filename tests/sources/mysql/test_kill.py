@@ -19,7 +19,7 @@ from services.mysql import MARIADB, MYSQL, MYSQL_5, Kind, MySql
 from services.objects import ObjectStore
 from sources.database import pipeline
 from sources.database.kills import KILLS, PLACES, Process, Writer, killed, overview, place, reloaded, same_in_the_end
-from sources.mysql.test_describe import BUSY, FLIPS, Busy
+from sources.mysql.ddl.test_describe import BUSY, FLIPS, Busy
 
 pytestmark = [pytest.mark.services, pytest.mark.crash]
 

@@ -8,7 +8,7 @@ import pytest
 
 from calve.errors import SourceUnavailableError
 from calve.sources.database.table import Column, Table
-from calve.sources.mysql.database import Found
+from calve.sources.mysql.catalog.database import CatalogTable
 from calve.sources.mysql.load import chunks
 
 
@@ -16,7 +16,7 @@ def test_a_table_that_the_catalog_lacks_for_a_moment_lets_the_start_be_tried_aga
     """MySQL 5.7 shows no table while a statement gives it other columns."""
     server: Any = None
     table = Table("server", 1, "app", "busy", (Column("id", 1, "int", "int", 3, 0, True),))
-    found = Found("app", "busy", "BASE TABLE", "InnoDB", 0, True, {})
+    found = CatalogTable("app", "busy", "BASE TABLE", "InnoDB", 0, True, {})
     for tables, seen in (([table], []), ([], [found])):
         with pytest.raises(SourceUnavailableError, match=r"app\.busy has just been changed"):
             chunks(server, tables, seen)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from calve.sources.mysql import events
-from calve.sources.mysql.declared import CODECS, decoded
-from calve.sources.mysql.declared import WIDE as WIDE_SETS
-from calve.sources.mysql.wire import Connection
+from calve.sources.mysql.catalog.declared import CODECS, decoded
+from calve.sources.mysql.catalog.declared import WIDE as WIDE_SETS
+from calve.sources.mysql.protocol import events
+from calve.sources.mysql.protocol.wire import Connection
 from services.mysql import MARIADB, MYSQL, Kind, MySql
 from sources.mysql.follow import Follower, settings_of, stopped_in
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from services.mysql import MARIADB, MYSQL, MYSQL_5, Kind, MySql
+from sources.mysql.ddl.test_describe import Shop
 from sources.mysql.follow import stopped_in
-from sources.mysql.test_describe import Shop
 
 pytestmark = pytest.mark.services
 

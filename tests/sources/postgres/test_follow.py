@@ -4,8 +4,8 @@ import pytest
 
 from calve.errors import SchemaConflictError
 from calve.sources.database.table import Column, Table
-from calve.sources.postgres.follow import described, same
-from calve.sources.postgres.pgoutput import Relation, RelationColumn
+from calve.sources.postgres.catalog.follow import described, same
+from calve.sources.postgres.protocol.pgoutput import Relation, RelationColumn
 
 KINDS = {20: "long", 23: "int", 25: "string"}
 

@@ -22,8 +22,8 @@ def test_changes_that_are_planned_before_the_load_is_committed_replace_rows_wher
 ) -> None:
     opened = source.open(SETTINGS, LocalFolder(tmp_path), "p")
     LocalFolder(tmp_path).put("snapshot.json", encoded(["x", UNTIL]))
-    opened._load.begun = {"chunks": [{"table": 1, "bytes": 1}]}
-    monkeypatch.setattr(opened._log, "next", lambda *_: CHANGES)
+    opened._phases.parts.load.begun = {"chunks": [{"table": 1, "bytes": 1}]}
+    monkeypatch.setattr(opened._phases.parts.log, "next", lambda *_: CHANGES)
 
     def until() -> int:
         [split] = opened.plan({"chunk": 1}, 1 << 20).splits
@@ -51,8 +51,9 @@ class Stream:
 def once(folder: Path, monkeypatch, looks: int | None, found: list[Planned | None]) -> Planned | None:
     """Return what a run with `once` plans, while the log has more and more changes."""
     opened = source.open(SETTINGS, LocalFolder(folder), "p")
-    opened._once, opened._stream, opened._load.is_done = True, Stream(looks), True
-    monkeypatch.setattr(opened._log, "next", lambda *_: found.pop(0) if len(found) > 1 else found[0])
+    phases = opened._phases
+    phases.parts.once, phases.following._stream, phases.parts.load.is_done = True, Stream(looks), True
+    monkeypatch.setattr(opened._phases.parts.log, "next", lambda *_: found.pop(0) if len(found) > 1 else found[0])
     return opened.plan({"chunk": 0}, 1 << 30)
 
 
@@ -84,7 +85,7 @@ def test_few_changes_do_not_wait_at_the_end_of_the_stream(tmp_path: Path, monkey
 
 def test_the_rows_of_a_chunk_are_alike(tmp_path: Path) -> None:
     opened = source.open(SETTINGS, LocalFolder(tmp_path), "p")
-    opened._load.begun = {"chunks": [{"table": 1, "bytes": 1}]}
+    opened._phases.parts.load.begun = {"chunks": [{"table": 1, "bytes": 1}]}
     [chunk] = opened.plan({"chunk": 0}, 1).splits
     assert "chunk" in chunk.body
     assert chunk.body[LOADED]

@@ -64,7 +64,7 @@ class ChangeLog:
         self._released = at
         try:
             self._index.load(at)
-            self.positions.load(key for each in self._index.segments for key in each.keys)
+            self.positions.load(key for segment in self._index.segments for key in segment.keys)
             self._log.open(self._waiter.answered)
         except OSError as error:
             raise SourceError(
@@ -163,7 +163,7 @@ class ChangeLog:
         planned = self._index.plan(at, 0)
         assert planned is not None
         splits = planned.splits if before is None else self._until(planned.splits, before)
-        epochs = [self.epoch(one["file"]) for one in (splits[0].body, splits[-1].body)]
+        epochs = [self.epoch(body["file"]) for body in (splits[0].body, splits[-1].body)]
         return [replace(split, body={**split.body, "epochs": epochs}) for split in splits]
 
     def epoch(self, file: str) -> int:
@@ -172,9 +172,9 @@ class ChangeLog:
         Raises:
             SourceError: The log has no such segment.
         """
-        for each in self._index.segments:
-            if segment_name(each.number) == file and each.keys:
-                return StreamPosition.of(each.keys[0][1]).epoch
+        for segment in self._index.segments:
+            if segment_name(segment.number) == file and segment.keys:
+                return StreamPosition.of(segment.keys[0][1]).epoch
         raise SourceError(f"the log has no segment {file}", step="read", target=file)
 
     def _until(self, splits: list[Split], epoch: int) -> list[Split]:

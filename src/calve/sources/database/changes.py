@@ -66,15 +66,15 @@ class Changes:
         self.rows += len(messages)
         self.size_bytes += messages.nbytes
 
-    def stamps(self, found: Decoded, until: int) -> Stamps:
+    def stamps(self, decoded: Decoded, until: int) -> Stamps:
         """Return where rows come from. An insert up to `until` may already have been loaded, so it replaces."""
-        numbers = np.concatenate(self._numbers)[found.messages]
-        may_be_there = np.array([each.commit <= until for each in self._transactions])[numbers]
-        kinds = np.where(may_be_there & (found.kinds == _INSERTED), _UPDATED, found.kinds)
-        operations, words = _OPERATIONS.take(pa.array(kinds)), _WORDS.take(pa.array(found.kinds))
+        numbers = np.concatenate(self._numbers)[decoded.messages]
+        may_be_there = np.array([transaction.commit <= until for transaction in self._transactions])[numbers]
+        kinds = np.where(may_be_there & (decoded.kinds == _INSERTED), _UPDATED, decoded.kinds)
+        operations, words = _OPERATIONS.take(pa.array(kinds)), _WORDS.take(pa.array(decoded.kinds))
         if self.table.appends:
             operations = pa.repeat(pa.scalar("insert"), len(kinds))
-        types = _TYPES.take(pa.array(found.kinds))
+        types = _TYPES.take(pa.array(decoded.kinds))
         return Stamps(operations, words, types, self._transactions, numbers)
 
 

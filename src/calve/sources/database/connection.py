@@ -37,10 +37,10 @@ class ServerError(Exception):
         shown: The complete text.
     """
 
-    def __init__(self, code: str, reason: str, shown: str = "") -> None:
+    def __init__(self, code: str, reason: str, message: str = "") -> None:
         self.code = code
         self.reason = reason
-        super().__init__(shown or reason)
+        super().__init__(message or reason)
 
 
 class TrustError(ServerError):

@@ -21,12 +21,12 @@ _AWAY = "Start it, or correct `host` and `port`; Calve continues by itself when 
 
 
 @contextmanager
-def explained(server: str, shown: str, verdict: Verdict, step: str, what: str = "") -> Iterator[None]:
+def explained(server: str, address: str, verdict: Verdict, step: str, what: str = "") -> Iterator[None]:
     """Turn the errors of a session into those of Calve.
 
     Args:
         server: The product, e.g. `MySQL`.
-        shown: Its address.
+        address: Its address.
         verdict: What a refusal means.
         step: The step of the pipeline.
         what: What the server may refuse.
@@ -38,12 +38,12 @@ def explained(server: str, shown: str, verdict: Verdict, step: str, what: str = 
     try:
         yield
     except ClosedError as error:
-        text = f"{server} at {shown} does not answer: {error}"
-        raise SourceUnavailableError(text, step=step, target=shown, hint=_AWAY) from error
+        text = f"{server} at {address} does not answer: {error}"
+        raise SourceUnavailableError(text, step=step, target=address, hint=_AWAY) from error
     except TrustError as error:
-        text = f"{server} at {shown} is not trusted: {error}"
-        raise SourceError(text, step=step, target=shown, hint=error.hint) from error
+        text = f"{server} at {address} is not trusted: {error}"
+        raise SourceError(text, step=step, target=address, hint=error.hint) from error
     except ServerError as error:
         kind, hint = verdict(error)
-        text = f"{server} at {shown} refuses{f' {what}' if what else ''}: {error}"
-        raise kind(text, step=step, target=shown, hint=hint) from error
+        text = f"{server} at {address} refuses{f' {what}' if what else ''}: {error}"
+        raise kind(text, step=step, target=address, hint=hint) from error

@@ -16,20 +16,20 @@ RECREATED = "it was dropped and created again"
 """Why a table is stopped: the rows of the old one are in the target."""
 
 
-def check(known: Table, table: Table) -> None:
+def check(former: Table, table: Table) -> None:
     """Check that the target can follow a table from one description to the next.
 
     Raises:
         SchemaConflictError: It cannot.
     """
-    if known.full_name != table.full_name:
-        raise conflict(known, f"it is now called {table.full_name}")
-    before = {column.number: column for column in known.columns}
+    if former.full_name != table.full_name:
+        raise conflict(former, f"it is now called {table.full_name}")
+    before = {column.number: column for column in former.columns}
     for column in table.columns:
         old = before.get(column.number)
         if old is not None and not can_widen(old.kind, column.kind):
             raise conflict(table, f"the type of {column.name} changed from {old.kind} to {column.kind}")
-    old_key, key = ({column.number for column in one.columns if column.is_key} for one in (known, table))
+    old_key, key = ({column.number for column in version.columns if column.is_key} for version in (former, table))
     if old_key != key:
         raise conflict(table, "its key has other columns now")
 
@@ -40,7 +40,7 @@ def _misfit(before: Table, table: Table) -> str:
     for column in table.columns:
         if column.name in old and not can_widen(old[column.name].kind, column.kind):
             return f"the type of {column.name} changed from {old[column.name].kind} to {column.kind}"
-    old_key, key = ({column.name for column in one.columns if column.is_key} for one in (before, table))
+    old_key, key = ({column.name for column in version.columns if column.is_key} for version in (before, table))
     is_known = bool(old_key) or before.appends
     return "its key has other columns now" if is_known and old_key != key else ""
 

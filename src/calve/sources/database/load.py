@@ -59,7 +59,7 @@ class Load:
         database, number = begun["database"], begun["load"]
         name = f"{database}#{number}" if number else database  # numbers of columns may be others than before
         before = {table.full_name: table for table in epochs.tables.values()}
-        tables = [fitting(msgspec.structs.replace(each, database=name), before) for each in tables]
+        tables = [fitting(msgspec.structs.replace(described, database=name), before) for described in tables]
         epochs.begin(tables)
         stop_at("load.after-epoch")
         more = {"epoch": epochs.number, "replaces": begun["replaces"], "at": begun["start"] - 1}
@@ -90,7 +90,9 @@ class Load:
     def open(self, begun: dict[str, Any], position: Position | None, pending: Sequence[Planned]) -> None:
         """Go on from a position, with batches that are not committed."""
         self.begun = begun
-        self.is_done = chunk_of(position) >= len(self.chunks) and not any("chunk" in _first_of(one) for one in pending)
+        self.is_done = chunk_of(position) >= len(self.chunks) and not any(
+            "chunk" in _first_of(planned) for planned in pending
+        )
 
     def left(self, position: Position | None) -> list[dict[str, Any]]:
         """Return the chunks after a position."""
@@ -100,12 +102,12 @@ class Load:
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Return the next chunks; None: there are none."""
         splits: list[Split] = []
-        first, left = chunk_of(position), max_bytes
-        while first < len(self.chunks) and (left > 0 or not splits):
+        first, room_bytes = chunk_of(position), max_bytes
+        while first < len(self.chunks) and (room_bytes > 0 or not splits):
             chunk = self.chunks[first]
             body = {"chunk": chunk, LOADED: True, APART: True} if chunk.get(APART) else {"chunk": chunk, LOADED: True}
             splits.append(Split(body, chunk["bytes"]))
-            left -= chunk["bytes"]
+            room_bytes -= chunk["bytes"]
             first += 1
         return self.planned(Planned(splits, log_position(position) or {}), first) if splits else None
 
@@ -134,18 +136,18 @@ class Load:
     @property
     def condition(self) -> str:
         """How far the load is; empty: everything is read."""
-        left = sum(chunk["bytes"] for chunk in self.chunks[self._planned :])
+        unread = sum(chunk["bytes"] for chunk in self.chunks[self._planned :])
         total = sum(chunk["bytes"] for chunk in self.chunks[self.begun.get("first", 0) :])
-        return f"load: {size(total - left)} of {size(total)} read" if left else ""
+        return f"load: {size(total - unread)} of {size(total)} read" if unread else ""
 
 
-def check_database(begun: dict[str, Any], database: str, shown: str, hint: str = "") -> None:
+def check_database(begun: dict[str, Any], database: str, server: str, hint: str = "") -> None:
     """Check that a state is of a database.
 
     Args:
         begun: What the state began with.
         database: What identifies the database.
-        shown: The server, for messages.
+        server: The server, for messages.
         hint: What else may help.
 
     Raises:
@@ -153,9 +155,9 @@ def check_database(begun: dict[str, Any], database: str, shown: str, hint: str =
     """
     if database != begun["database"].partition("#")[0]:
         raise SourceError(
-            f"{shown} is not the database that this state was begun with",
+            f"{server} is not the database that this state was begun with",
             step="start",
-            target=shown,
+            target=server,
             hint=". ".join(filter(None, (_OTHER, hint))),
         )
 
@@ -167,8 +169,8 @@ def chunk_of(position: Position | None) -> int:
 
 def log_position(position: Position | None) -> Position | None:
     """Return the part of a position that is about the log; None before the first change."""
-    known = position and {name: position[name] for name in ("segment", "offset") if name in position}
-    return known or None
+    part = position and {name: position[name] for name in ("segment", "offset") if name in position}
+    return part or None
 
 
 def tables_of(planned: Planned, epochs: Epochs, epoch_of: Callable[[str], int]) -> list[SourceTable]:
@@ -183,8 +185,8 @@ def tables_of(planned: Planned, epochs: Epochs, epoch_of: Callable[[str], int]) 
     number = body["chunk"].get("epoch", 0) if "chunk" in body else epoch_of(body["file"])
     first, last = body.get("epochs", (number, number))
     loaded = {split.body["chunk"]["table"] for split in planned.splits if "chunk" in split.body}
-    found = [table for table in epochs.of(first, last) if not loaded or table.oid in loaded]
-    return [table.source_table() for table in found if table.is_readable]
+    described = [table for table in epochs.of(first, last) if not loaded or table.oid in loaded]
+    return [table.source_table() for table in described if table.is_readable]
 
 
 def _first_of(planned: Planned) -> dict[str, Any]:

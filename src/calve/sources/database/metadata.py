@@ -50,12 +50,18 @@ class Stamps(NamedTuple):
         Args:
             loaded_at: The position of the rows of the load: they have all changes up to there.
         """
-        positions = self.of_transactions(pa.int64(), lambda one: one.commit if one else loaded_at)
-        return [self.types, positions, self.of_transactions(pa.timestamp("us", "UTC"), lambda one: one and one.time)]
+        positions = self.of_transactions(
+            pa.int64(), lambda transaction: transaction.commit if transaction else loaded_at
+        )
+        return [
+            self.types,
+            positions,
+            self.of_transactions(pa.timestamp("us", "UTC"), lambda transaction: transaction and transaction.time),
+        ]
 
     def of_transactions(self, kind: pa.DataType, value: Callable[[Transaction | None], Any]) -> pa.Array:
         """Return a value of the transaction of each row."""
-        return pa.array([value(one) for one in self.transactions], kind).take(pa.array(self.numbers))
+        return pa.array([value(transaction) for transaction in self.transactions], kind).take(pa.array(self.numbers))
 
 
 def columns(
@@ -72,33 +78,35 @@ def columns(
     """
     count = len(stamps.operations)
     shared = {"table_name": table.name, "schema_name": table.schema, "database_name": database}
-    found: dict[str, pa.Array] = {}
+    arrays: dict[str, pa.Array] = {}
     for name, own in wanted.items():
         if own is not None:
-            found[name] = _own(stamps, *own)
+            arrays[name] = _own(stamps, *own)
         elif name in shared:
-            found[name] = pa.repeat(pa.scalar(shared[name], pa.string()), count)
+            arrays[name] = pa.repeat(pa.scalar(shared[name], pa.string()), count)
         elif name in ("document_id", "primary_key") and table.appends:
-            found[name] = pa.nulls(count, pa.string())
+            arrays[name] = pa.nulls(count, pa.string())
         elif name in ("document_id", "primary_key"):
-            found[name] = _document_id(
+            arrays[name] = _document_id(
                 [*(pa.repeat(value, count) for value in table.merged.values()), *(values[i] for i in table.keys)]
             )
         elif name in ("bulk_action", "opensearch_action"):
             is_delete = pc.equal(stamps.operations, _DELETE)
-            found[name] = pc.if_else(is_delete, _DELETE, "index").cast(pa.string())
+            arrays[name] = pc.if_else(is_delete, _DELETE, "index").cast(pa.string())
         elif name == "ingestion_type":
-            found[name] = stamps.of_transactions(pa.string(), lambda one: "EXPORT" if one is None else "STREAM")
+            arrays[name] = stamps.of_transactions(
+                pa.string(), lambda transaction: "EXPORT" if transaction is None else "STREAM"
+            )
         elif name == "commit_timestamp":
-            times = stamps.of_transactions(pa.timestamp("us"), lambda one: one and one.time)
-            found[name] = pc.strftime(times, "%Y-%m-%dT%H:%M:%SZ").cast(pa.string())
+            times = stamps.of_transactions(pa.timestamp("us"), lambda transaction: transaction and transaction.time)
+            arrays[name] = pc.strftime(times, "%Y-%m-%dT%H:%M:%SZ").cast(pa.string())
         else:
-            found[name] = stamps.operations if name == "operation" else stamps.words
-    return found
+            arrays[name] = stamps.operations if name == "operation" else stamps.words
+    return arrays
 
 
 def _own(stamps: Stamps, kind: pa.DataType, value: Callable[[Transaction], Any]) -> pa.Array:
-    return stamps.of_transactions(kind, lambda one: one and value(one))
+    return stamps.of_transactions(kind, lambda transaction: transaction and value(transaction))
 
 
 def _document_id(keys: list[pa.Array]) -> pa.Array:
@@ -113,5 +121,7 @@ def _document_id(keys: list[pa.Array]) -> pa.Array:
 
 def _text(key: pa.Array) -> pa.Array:
     if pa.types.is_binary(key.type):
-        return pa.array([None if one is None else f"\\x{one.hex()}" for one in key.to_pylist()], pa.string())
+        return pa.array(
+            [None if key_bytes is None else f"\\x{key_bytes.hex()}" for key_bytes in key.to_pylist()], pa.string()
+        )
     return key.cast(pa.string())

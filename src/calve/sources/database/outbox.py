@@ -194,8 +194,8 @@ class Outbox:
         self._settle(idle)
         if not self._is_waiting:
             return
-        each = zip(self.messages, self._lengths, strict=True)
-        lengths = b"".join(_LENGTH.pack(len(data)) if lengths is None else lengths for data, lengths in each)
+        entries = zip(self.messages, self._lengths, strict=True)
+        lengths = b"".join(_LENGTH.pack(len(data)) if lengths is None else lengths for data, lengths in entries)
         events = Events(self._count, lengths, b"".join(self.messages))
         key, headers = StreamPosition(epoch, *self._last, self._is_open).packed(), pack_runs(self._runs)
         self._submit(Entry(events, key, headers, self._begins))

@@ -49,16 +49,16 @@ def states(folder: FilesAt) -> list[tuple[str, str]]:
         if number == begun.get("first", 0):
             chunks = {}  # all before are committed
         chunks.setdefault(chunk["table"], []).append((number < committed, chunk["bytes"]))
-    found = {name: _WAITING[compares] for name, compares in waiting.items()}
+    by_name = {name: _WAITING[compares] for name, compares in waiting.items()}
     for table in epochs.tables.values():
         if again:
-            found[table.full_name] = "waiting: all tables are loaded anew"
+            by_name[table.full_name] = "waiting: all tables are loaded anew"
         elif table.full_name not in waiting:
             chunks_of = chunks.get(table.oid, [])
             state = _state(table, chunks_of, unreadable.get(table.oid, ""))
             is_compared = state == "streaming" and table.oid in begun.get("comparing", [])
-            found[table.full_name] = _WAITING[True] if is_compared else state
-    return sorted(found.items())
+            by_name[table.full_name] = _WAITING[True] if is_compared else state
+    return sorted(by_name.items())
 
 
 def _state(table: Table, chunks: list[tuple[bool, int]], unreadable: str) -> str:

@@ -33,14 +33,14 @@ class OwnTargets:
         self._shown, self._is_merged = settings.shown, settings.merge_tables
         self._database_of = database_of
 
-    def require(self, tables: Sequence[Table], known: Iterable[Table] = ()) -> None:
+    def require(self, tables: Sequence[Table], read_tables: Iterable[Table] = ()) -> None:
         """Check tables that are to be read, beside those that are read already.
 
         Raises:
             SourceError: Some have one target, or a column that tables of one target get.
         """
         names = {table.full_name for table in tables}
-        others = [table for table in known if not table.stopped and table.full_name not in names]
+        others = [table for table in read_tables if not table.stopped and table.full_name not in names]
         faults = [
             f"{listed(names, _SHOWN)} would all be written to {target}, and replace each other's rows"
             for target, names in self._found([*others, *tables])
@@ -63,14 +63,14 @@ class OwnTargets:
     def _error(self, what: str, hint: str) -> SourceError:
         return SourceError(what, step="start", target=self._shown, hint=hint)
 
-    def conflict(self, table: Table, known: Iterable[Table]) -> str:
+    def conflict(self, table: Table, read_tables: Iterable[Table]) -> str:
         """Return why a new table cannot be read beside those that are known; empty: it can."""
-        others = [other for other in known if other.oid != table.oid and other.columns]
+        others = [other for other in read_tables if other.oid != table.oid and other.columns]
         for target, names in self._found([*others, table]):
             if table.full_name in names:
-                shown = listed([name for name in names if name != table.full_name], _SHOWN)
+                twins = listed([name for name in names if name != table.full_name], _SHOWN)
                 return (
-                    f"it would be written to {target}, as {shown}, and their rows would replace each other. {_WAY_OUT}"
+                    f"it would be written to {target}, as {twins}, and their rows would replace each other. {_WAY_OUT}"
                 )
         return self._taken(table)
 

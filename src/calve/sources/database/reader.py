@@ -98,7 +98,7 @@ class DatabaseReader(ABC):
         waiting: dict[int, Changes] = {}
         for head, body in records(state_folder_at(self.folder), split):
             self._gather(head, body, waiting)
-            for oid in [oid for oid, each in waiting.items() if each.rows >= _ROWS or each.size_bytes >= _BYTES]:
+            for oid in [oid for oid, buffer in waiting.items() if buffer.rows >= _ROWS or buffer.size_bytes >= _BYTES]:
                 yield from self._of_changes(waiting.pop(oid), split)
         for changes in waiting.values():
             yield from self._of_changes(changes, split)
@@ -129,23 +129,23 @@ class DatabaseReader(ABC):
             now = read_epochs(self.folder, *split.body["epochs"])[table.oid]
         messages = pa.concat_arrays(changes.messages)
         is_fast = table.columns == now.columns and not table.appends
-        found = self.decoded(table, messages) if is_fast else None
-        for rows in self._exactly(table, now, messages) if found is None else (found,):
+        decoded = self.decoded(table, messages) if is_fast else None
+        for rows in self._exactly(table, now, messages) if decoded is None else (decoded,):
             yield from self._batches(now, rows.values, changes.stamps(rows, split.body["until"]))
 
     def _exactly(self, table: Table, now: Table, messages: pa.Array) -> Iterator[Decoded]:
         """Yield the rows of messages, read one after the other, as a table has them by now."""
-        found: list[tuple[Row, int, int]] = []
+        changed_rows: list[tuple[Row, int, int]] = []
         for number, message in enumerate(messages.to_pylist()):
             for change in self.changes(message, {table.oid: table}):
-                found += [(row, number, kind) for kind, row in effects(change, table)]
-            if len(found) >= _ROWS or number == len(messages) - 1:
-                rows = [row for row, _, _ in found]
-                of_rows = np.array([each[1:] for each in found], np.int64).reshape(-1, 2)
+                changed_rows += [(row, number, kind) for kind, row in effects(change, table)]
+            if len(changed_rows) >= _ROWS or number == len(messages) - 1:
+                rows = [row for row, _, _ in changed_rows]
+                of_rows = np.array([changed_row[1:] for changed_row in changed_rows], np.int64).reshape(-1, 2)
                 if table.columns != now.columns:
                     rows = _fitted(table, now, [self.unpacked(row) for row in rows])
                 yield Decoded(self.values(now, rows), of_rows[:, 0], of_rows[:, 1])
-                found = []
+                changed_rows = []
 
     def _batches(
         self, table: Table, values: list[pa.Array], stamps: Stamps, loaded_at: int = 0
@@ -158,12 +158,12 @@ class DatabaseReader(ABC):
         if table.appends:
             shared |= dict(zip(table.history, stamps.history(loaded_at), strict=True))
         for start, rows in self.typed(table, values):
-            rows = _with_columns(rows, {name: found.slice(start, len(rows)) for name, found in shared.items()})
+            rows = _with_columns(rows, {name: array.slice(start, len(rows)) for name, array in shared.items()})
             codes = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
             yield pa.record_batch(
                 {
                     TYPED: with_decimals_as_strings(rows),
-                    **{name: found.slice(start, len(rows)) for name, found in attributes.items()},
+                    **{name: array.slice(start, len(rows)) for name, array in attributes.items()},
                     SCHEMA: pa.DictionaryArray.from_arrays(codes, declared),
                 }
             )

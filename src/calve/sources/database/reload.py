@@ -160,8 +160,8 @@ def read_again(policy: str, folder: FilesAt, load: int, table: str) -> str:
 
 def requests(folder: FilesAt, load: int) -> list[tuple[str, Request]]:
     """Return the requests that wait, oldest first, each with the name of its file."""
-    found = sorted(posted_as(files_in(folder), _REQUESTS, Request).items())
-    return [(PurePath(name).name, each) for name, each in found if each.load == load]
+    posted = sorted(posted_as(files_in(folder), _REQUESTS, Request).items())
+    return [(PurePath(name).name, asked) for name, asked in posted if asked.load == load]
 
 
 def _path(name: str) -> str:
@@ -171,7 +171,7 @@ def _path(name: str) -> str:
 def waiting(folder: FilesAt, begun: dict[str, Any]) -> dict[str, bool]:
     """Return the tables that wait to be read again, as `schema.table`, each with whether it is compared."""
     note = read(folder, begun)
-    asked = {name: one.compares for _, one in requests(folder, begun.get("load", 0)) for name in one.tables}
+    asked = {name: asking.compares for _, asking in requests(folder, begun.get("load", 0)) for name in asking.tables}
     return {**asked, **(dict.fromkeys(note.names, note.compares) if note else {})}
 
 
@@ -344,7 +344,7 @@ def _since(table: Table, start: int, database: str) -> Table:
     return msgspec.structs.replace(table, since=start - 1, database=database, stopped="", is_dropped=False)
 
 
-def _replaced(known: Iterable[Table], tables: Sequence[Table]) -> set[int]:
+def _replaced(former: Iterable[Table], tables: Sequence[Table]) -> set[int]:
     """Return the numbers of tables that were dropped and created again, under which the new ones were not known."""
     now = {table.full_name: table.oid for table in tables}
-    return {table.oid for table in known if now.get(table.full_name, table.oid) != table.oid}
+    return {table.oid for table in former if now.get(table.full_name, table.oid) != table.oid}

@@ -78,7 +78,9 @@ def stop(epochs: Epochs, table: Table, why: str, lines: Log, hint: str = "") -> 
 
 def why_stopped(tables: Iterable[Table], selected: Tables) -> dict[str, str]:
     """Return why tables are not read any more, by name; one that the settings exclude by now is not missed."""
-    return {one.full_name: one.stopped for one in tables if one.stopped and selected.has(one.schema, one.name)}
+    return {
+        table.full_name: table.stopped for table in tables if table.stopped and selected.has(table.schema, table.name)
+    }
 
 
 def tell(stopped: Mapping[str, str], lines: Log) -> None:
@@ -99,8 +101,8 @@ def marked(folder: FilesAt, now: bool = False) -> dict[int, str]:
         folder: The source's files.
         now: Everything until now; otherwise a mark of the last seconds may be missing.
     """
-    found = posted_as(files_in(folder), _FOLDER, str, now)
-    return {int(PurePath(name).stem): why for name, why in found.items()}
+    marks = posted_as(files_in(folder), _FOLDER, str, now)
+    return {int(PurePath(name).stem): why for name, why in marks.items()}
 
 
 def unmark(folder: FilesAt, oids: Iterable[int]) -> None:

@@ -269,19 +269,19 @@ class DatabaseSession:
         stop(self._epochs, table, why, self._lines, hint)
         self._outbox.begin_epoch()
 
-    def _set_table(self, table: Table, known: Table | None) -> bool:
+    def _set_table(self, table: Table, former: Table | None) -> bool:
         """Begin an epoch with a table that is new or changed; return whether its changes are read."""
         table = self._epochs.completed(table)
         if fault := key_fault(table):
             self._stop_table(table, f"it {fault}")
             return False
         if fault := names_fault(table):
-            self._stop_table(known or table, f"{fault}; rename it, and load the table anew")
+            self._stop_table(former or table, f"{fault}; rename it, and load the table anew")
             return False
-        if conflict := self._own_targets.conflict(table, [] if known else self._epochs.tables.values()):
+        if conflict := self._own_targets.conflict(table, [] if former else self._epochs.tables.values()):
             self._stop_table(table, conflict)
             return False
-        if known is None:
+        if former is None:
             self._lines.warning(
                 f"{table.full_name} is new: its changes are read from now on",
                 table=table.full_name,

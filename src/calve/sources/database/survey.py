@@ -20,11 +20,11 @@ _TABLE_BYTES, _ALL_BYTES = 256 << 20, 4 << 30
 
 def surveyed(tables: Sequence[Table], sizes: Mapping[str, int]) -> Iterator[Table]:
     """Yield the tables that are small enough, the smallest ones first; `sizes` are in bytes, by full name."""
-    left = _ALL_BYTES
+    room_bytes = _ALL_BYTES
     for table in sorted(tables, key=lambda table: sizes.get(table.full_name, 0)):
         size = sizes.get(table.full_name, 0)
-        left -= size
-        if size <= _TABLE_BYTES and left >= 0:
+        room_bytes -= size
+        if size <= _TABLE_BYTES and room_bytes >= 0:
             yield table
 
 
@@ -36,17 +36,17 @@ def as_texts(tables: Iterable[Table], odd: Mapping[str, Collection[str]], lines:
         odd: The names of the columns, by the full name of their table.
         lines: The pipeline's log.
     """
-    found = []
+    adapted = []
     for table in tables:
         names = odd.get(table.full_name, ())
         columns = tuple(_text(column) if column.name in names else column for column in table.columns)
-        found.append(structs.replace(table, columns=columns))
+        adapted.append(structs.replace(table, columns=columns))
         if names:
             lines.warning(
                 f"{table.full_name}: {', '.join(sorted(names))} is written as text: it has values that its type lacks",
                 table=table.full_name,
             )
-    return found
+    return adapted
 
 
 def kept_text(column: Column, old: Column | None) -> Column:
@@ -57,7 +57,9 @@ def kept_text(column: Column, old: Column | None) -> Column:
 def kept_texts(table: Table, old: Table) -> Table:
     """Return a table that is loaded again, whose target has texts in some columns."""
     before = {column.name: column for column in old.columns}
-    return structs.replace(table, columns=tuple(kept_text(one, before.get(one.name)) for one in table.columns))
+    return structs.replace(
+        table, columns=tuple(kept_text(declared, before.get(declared.name)) for declared in table.columns)
+    )
 
 
 def _text(column: Column) -> Column:

@@ -48,18 +48,18 @@ _HISTORY_ID = 9_100
 
 def arrow_type(kind: str) -> pa.DataType:
     """Return the Arrow type of a column's type."""
-    if found := _DECIMAL(kind):
-        return pa.decimal128(int(found[1]), int(found[2]))
-    if found := _LIST(kind):
-        return pa.list_(arrow_type(found[1]))
+    if match := _DECIMAL(kind):
+        return pa.decimal128(int(match[1]), int(match[2]))
+    if match := _LIST(kind):
+        return pa.list_(arrow_type(match[1]))
     return _ARROW[kind]
 
 
 def depth_of(kind: str) -> tuple[int, str]:
     """Return how often a type is a list, and the type inside; 0: it is none."""
     depth = 0
-    while found := _LIST(kind):
-        depth, kind = depth + 1, found[1]
+    while match := _LIST(kind):
+        depth, kind = depth + 1, match[1]
     return depth, kind
 
 

@@ -43,12 +43,12 @@ def _boolean(texts: pa.Array) -> pa.Array:
 
 
 def _binary(texts: pa.Array) -> pa.Array:
-    return pa.array([None if one is None else bytes.fromhex(one[2:]) for one in texts.to_pylist()], pa.binary())
+    return pa.array([None if text is None else bytes.fromhex(text[2:]) for text in texts.to_pylist()], pa.binary())
 
 
 def _uuid(texts: pa.Array) -> pa.Array:
     hexes = pc.replace_substring(texts, "-", "").to_pylist()
-    stored = pa.array([None if one is None else bytes.fromhex(one) for one in hexes], pa.binary(16))
+    stored = pa.array([None if digits is None else bytes.fromhex(digits) for digits in hexes], pa.binary(16))
     return pa.ExtensionArray.from_storage(pa.uuid(), stored)
 
 

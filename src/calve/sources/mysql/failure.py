@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 from calve.errors import PositionLostError, SourceError, SourceUnavailableError
 from calve.sources.database import failure as database
 from calve.sources.database.connection import ServerError
+from calve.sources.mysql.protocol.wire import Connection, connect
 from calve.sources.mysql.settings import MysqlSettings
-from calve.sources.mysql.wire import Connection, connect
 
 __all__ = ["NO_RIGHTS", "explained", "session"]
 

@@ -17,13 +17,13 @@ from calve.sources.database.outbox import Block
 from calve.sources.database.pieces import Piece, grouped
 from calve.sources.database.stopped import UnreadableError, unreadable
 from calve.sources.database.table import Table
-from calve.sources.mysql.at_position import begin_at_position
-from calve.sources.mysql.database import Database, Found
+from calve.sources.mysql.catalog.database import CatalogTable, Database
 from calve.sources.mysql.failure import session
-from calve.sources.mysql.quote import quoted
-from calve.sources.mysql.results import columns_of
+from calve.sources.mysql.position.at_position import begin_at_position
+from calve.sources.mysql.protocol.quote import quoted
+from calve.sources.mysql.protocol.wire import Connection
+from calve.sources.mysql.rows.results import columns_of
 from calve.sources.mysql.settings import MysqlSettings
-from calve.sources.mysql.wire import Connection
 from calve.state.folder import StateFolder
 
 __all__ = ["chunks", "read_chunk"]
@@ -35,13 +35,15 @@ _CHANGED = frozenset(("1054", "1146", "1049", "1412"))
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 
 
-def chunks(connection: Connection, tables: Sequence[Table], found: Sequence[Found]) -> list[dict[str, Any]]:
+def chunks(
+    connection: Connection, tables: Sequence[Table], catalog_tables: Sequence[CatalogTable]
+) -> list[dict[str, Any]]:
     """Divide tables whose key begins with an integer into equal ranges of it; others are one chunk.
 
     Args:
         connection: To the server.
         tables: All selected tables.
-        found: The same, as the catalog has them now.
+        catalog_tables: The same, as the catalog has them now.
 
     Raises:
         ClosedError: The connection was lost.
@@ -49,7 +51,7 @@ def chunks(connection: Connection, tables: Sequence[Table], found: Sequence[Foun
         SourceUnavailableError: The tables are not those that were found: MySQL 5.7 does not show a table for the moment
             in which a statement replaces it.
     """
-    sizes = {each.full_name: each.size_bytes for each in found}
+    sizes = {catalog_table.full_name: catalog_table.size_bytes for catalog_table in catalog_tables}
     for name in sizes.keys() ^ {table.full_name for table in tables}:
         raise SourceUnavailableError(f"{name} has just been changed", step="start")
     return [chunk for table in tables for chunk in _chunks(connection, table, sizes[table.full_name])]
@@ -65,9 +67,9 @@ def _chunks(connection: Connection, table: Table, size: int) -> Iterator[dict[st
         if lowest is not None and highest is not None:
             first, width = int(lowest), int(highest) - int(lowest) + 1
             borders = sorted({first + width * number // count for number in range(1, count)})
-    each = max(size // (len(borders) + 1), 1)
+    chunk_bytes = max(size // (len(borders) + 1), 1)
     for start, end in zip([None, *borders], [*borders, None], strict=True):
-        yield {"table": table.oid, "start": start, "end": end, "bytes": each}
+        yield {"table": table.oid, "start": start, "end": end, "bytes": chunk_bytes}
 
 
 def read_chunk(
@@ -82,9 +84,9 @@ def read_chunk(
     with session(settings, _STEP, name, f"to read {table.full_name}") as connection, unreadable(_CHANGED):
         at = begin_at_position(connection, settings, folder, table) if table.appends else None
         _require_order(connection, table, at is None)
-        found, blocks = connection.execute(_select(table, chunk))
+        result_columns, blocks = connection.execute(_select(table, chunk))
         for group in grouped(blocks, lambda block: len(block.data)):
-            yield Piece(columns_of(_joined(group), found, table.columns), at=at)
+            yield Piece(columns_of(_joined(group), result_columns, table.columns), at=at)
 
 
 def _require_order(connection: Connection, table: Table, begins: bool) -> None:

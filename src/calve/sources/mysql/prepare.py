@@ -10,15 +10,15 @@ from calve.sources.database.connection import ServerError
 from calve.sources.database.preparation import SHOWN, Preparation, without_key
 from calve.sources.database.table import Table
 from calve.sources.database.target_names import key_fault, names_fault
-from calve.sources.mysql.begin import FIRST_POSITION, begin_dump, may_lock, probe_id
-from calve.sources.mysql.database import Database, Found, LogPlace
+from calve.sources.mysql.catalog.database import CatalogTable, Database, LogPlace
+from calve.sources.mysql.ddl.follow import unreadable
 from calve.sources.mysql.failure import NO_RIGHTS
-from calve.sources.mysql.follow import unreadable
-from calve.sources.mysql.quote import literal, quoted
+from calve.sources.mysql.position.begin import FIRST_POSITION, begin_dump, may_lock, probe_id
+from calve.sources.mysql.protocol.quote import literal, quoted
+from calve.sources.mysql.protocol.wire import Connection, connect
 from calve.sources.mysql.settings import MysqlSettings
-from calve.sources.mysql.wire import Connection, connect
 
-__all__ = ["chosen", "look", "require_logged", "warn"]
+__all__ = ["chosen", "inspect", "require_logged", "warn"]
 
 _OLDEST_MYSQL, _OLDEST_MARIADB = (5, 7), (10, 5)
 _WANTED = {"binlog_format": "ROW", "binlog_row_image": "FULL"}
@@ -27,7 +27,7 @@ _WANTED_IF_THERE = {"binlog_alter_two_phase": "OFF"}
 _ENGINE = "InnoDB"
 
 
-def look(connection: Connection, settings: MysqlSettings) -> Preparation:
+def inspect(connection: Connection, settings: MysqlSettings) -> Preparation:
     """Check the server, the rights and the tables.
 
     Raises:
@@ -52,25 +52,25 @@ def look(connection: Connection, settings: MysqlSettings) -> Preparation:
     global_rights = [*rights, *(["SELECT"] if "*" in hidden else [])]
     sql += [f"GRANT {', '.join(global_rights)} ON *.* TO {user}"] if global_rights else []
     sql += [f"GRANT SELECT ON {quoted(name)}.* TO {user}" for name in hidden if name != "*"]
-    if unreadable_tables := [each for each in selected if not each.readable]:
+    if unreadable_tables := [entry for entry in selected if not entry.readable]:
         faults.append(f"the user {settings.username} may not read {_shown(unreadable_tables)}")
-        sql += [f"GRANT SELECT ON {_sql(each)} TO {user}" for each in unreadable_tables]
+        sql += [f"GRANT SELECT ON {_sql(entry)} TO {user}" for entry in unreadable_tables]
     cascades = database.cascades() if settings.on_cascade == "fail" else {}
-    faults += _unlogged(database, (each.schema for each in selected))
+    faults += _unlogged(database, (entry.schema for entry in selected))
     tables = [table.completed(settings.merge_tables, settings.no_key == "append") for table in tables]
-    keyless = [found for found, table in zip(selected, tables, strict=True) if not table.is_readable]
-    faults += without_key([found.full_name for found in keyless])
-    sql += [f"ALTER TABLE {_sql(found)} ADD PRIMARY KEY (…)" for found in keyless]
-    for found, table in zip(selected, tables, strict=True):
-        for fault, fix in _table_faults(found, table, cascades.get((found.schema, found.name))):
+    keyless = [catalog_table for catalog_table, table in zip(selected, tables, strict=True) if not table.is_readable]
+    faults += without_key([catalog_table.full_name for catalog_table in keyless])
+    sql += [f"ALTER TABLE {_sql(catalog_table)} ADD PRIMARY KEY (…)" for catalog_table in keyless]
+    for catalog_table, table in zip(selected, tables, strict=True):
+        for fault, fix in _table_faults(catalog_table, table, cascades.get((catalog_table.schema, catalog_table.name))):
             faults.append(fault)
             sql += [fix] if fix else []
     return Preparation(tables, sql, faults)
 
 
-def chosen(database: Database, settings: MysqlSettings) -> list[Found]:
+def chosen(database: Database, settings: MysqlSettings) -> list[CatalogTable]:
     """Return the tables that the settings select."""
-    return [each for each in database.tables() if settings.selected.has(each.schema, each.name)]
+    return [table for table in database.tables() if settings.selected.has(table.schema, table.name)]
 
 
 def require_logged(database: Database, settings: MysqlSettings, tables: Iterable[Table]) -> None:
@@ -79,7 +79,7 @@ def require_logged(database: Database, settings: MysqlSettings, tables: Iterable
     Raises:
         SourceError: It does not.
     """
-    faults = list(_unlogged(database, (each.schema for each in tables if not each.stopped)))
+    faults = list(_unlogged(database, (table.schema for table in tables if not table.stopped)))
     Preparation([], [], faults).require(settings, "MySQL")
 
 
@@ -104,14 +104,14 @@ def _unlogged(database: Database, schemas: Iterable[str]) -> Iterator[str]:
 
 def warn(database: Database, lines: Log) -> None:
     """Log that the server does not describe columns in its log, if it does not."""
-    found = database.variable("binlog_row_metadata")
-    if found == "FULL":
+    setting = database.variable("binlog_row_metadata")
+    if setting == "FULL":
         return
-    why = f"binlog_row_metadata is {found}" if found else f"MySQL {'.'.join(map(str, database.version))} cannot"
+    why = f"binlog_row_metadata is {setting}" if setting else f"MySQL {'.'.join(map(str, database.version))} cannot"
     lines.warning(
         f"the server does not describe columns in its log ({why}): Calve reads them from its catalog, and stops a "
         "table that was changed again before they were read",
-        hint="SET GLOBAL binlog_row_metadata = FULL" if found else "",
+        hint="SET GLOBAL binlog_row_metadata = FULL" if setting else "",
     )
 
 
@@ -127,9 +127,9 @@ def _variables(database: Database) -> Iterator[tuple[str, str]]:
     if database.variable("log_bin") != "ON":
         yield "the server has no binary log (set log_bin in its configuration, and start it again)", ""
     for name, wanted in {**_WANTED, **_WANTED_IF_THERE}.items():
-        found = database.variable(name)
-        if found != wanted and (found or name in _WANTED):
-            yield f"{name} is {found or 'missing'}, not {wanted or 'empty'}", f"SET GLOBAL {name} = {literal(wanted)}"
+        value = database.variable(name)
+        if value != wanted and (value or name in _WANTED):
+            yield f"{name} is {value or 'missing'}, not {wanted or 'empty'}", f"SET GLOBAL {name} = {literal(wanted)}"
 
 
 def _rights(database: Database, connection: Connection, settings: MysqlSettings) -> Iterator[tuple[str, str]]:
@@ -172,27 +172,30 @@ def _may_read_log(settings: MysqlSettings, place: LogPlace) -> bool:
     return True
 
 
-def _table_faults(found: Found, table: Table, cascade: str | None) -> Iterator[tuple[str, str]]:
+def _table_faults(entry: CatalogTable, table: Table, cascade: str | None) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a table, each with the SQL that mends it (or nothing)."""
-    name = _sql(found)
-    if found.kind != "BASE TABLE":
-        yield f"{found.full_name} is a table of the kind {found.kind}, which cannot be followed: exclude it", ""
-        return
-    if found.engine != _ENGINE:
+    name = _sql(entry)
+    if entry.kind != "BASE TABLE":
         yield (
-            f"{found.full_name} has the engine {found.engine}, which has no consistent reads (or exclude it)",
+            f"{entry.full_name} is a table of the kind {entry.kind}, which cannot be followed: exclude it",
+            "",
+        )
+        return
+    if entry.engine != _ENGINE:
+        yield (
+            f"{entry.full_name} has the engine {entry.engine}, which has no consistent reads (or exclude it)",
             f"ALTER TABLE {name} ENGINE = {_ENGINE}",
         )
     if table.is_readable and (fault := key_fault(table)):
-        yield f"{found.full_name} {fault}: exclude it", ""
+        yield f"{entry.full_name} {fault}: exclude it", ""
     if fault := names_fault(table):
-        yield f"{found.full_name}: {fault}: rename it, or exclude the table", ""
+        yield f"{entry.full_name}: {fault}: rename it, or exclude the table", ""
     for column in table.columns:
-        if fault := unreadable(column, found.types.get(column.name, "")):
-            yield f"{column.name} of {found.full_name} {fault}: exclude the table", ""
+        if fault := unreadable(column, entry.types.get(column.name, "")):
+            yield f"{column.name} of {entry.full_name} {fault}: exclude the table", ""
     if cascade:
         yield (
-            f"the foreign key {cascade} of {found.full_name} changes rows without a trace in the log: exclude the "
+            f"the foreign key {cascade} of {entry.full_name} changes rows without a trace in the log: exclude the "
             "table, or set on_cascade: ignore",
             "",
         )
@@ -203,9 +206,9 @@ def _user(connection: Connection) -> str:
     return f"{literal(user)}@{literal(host)}"
 
 
-def _sql(found: Found) -> str:
-    return f"{quoted(found.schema)}.{quoted(found.name)}"
+def _sql(table: CatalogTable) -> str:
+    return f"{quoted(table.schema)}.{quoted(table.name)}"
 
 
-def _shown(tables: Sequence[Found]) -> str:
-    return listed([each.full_name for each in tables], SHOWN)
+def _shown(tables: Sequence[CatalogTable]) -> str:
+    return listed([table.full_name for table in tables], SHOWN)

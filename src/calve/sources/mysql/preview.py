@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from calve.sources.database.preview import MOST_TABLES, previewed
-from calve.sources.mysql.database import Database
+from calve.sources.mysql.catalog.database import Database
 from calve.sources.mysql.failure import explained, session
-from calve.sources.mysql.quote import quoted
+from calve.sources.mysql.protocol.quote import quoted
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.preview import Preview
 

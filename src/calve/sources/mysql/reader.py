@@ -15,9 +15,9 @@ from calve.sources.database.pieces import Piece
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.table import Table
 from calve.sources.database.values import converted
-from calve.sources.mysql import rows
 from calve.sources.mysql.attributes import OWN
 from calve.sources.mysql.load import read_chunk
+from calve.sources.mysql.rows import log_rows
 from calve.sources.mysql.settings import MysqlSettings
 from calve.state.location import state_folder_at
 
@@ -39,20 +39,20 @@ class MysqlReader(DatabaseReader):
 
     def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
         """See `DatabaseReader.changes`."""
-        return rows.changes(message, tables)
+        return log_rows.changes(message, tables)
 
     def decoded(self, table: Table, messages: pa.Array) -> Decoded | None:
         """See `DatabaseReader.decoded`."""
-        return rows.decoded_rows(table, messages)
+        return log_rows.decoded_rows(table, messages)
 
     def values(self, table: Table, rows_of_table: list[Row]) -> list[pa.Array]:
         """See `DatabaseReader.values`."""
-        return rows.arrays(table.columns, rows_of_table)
+        return log_rows.arrays(table.columns, rows_of_table)
 
     def typed(self, table: Table, values: list[pa.Array]) -> Iterator[tuple[int, pa.StructArray]]:
         """See `DatabaseReader.typed`."""
-        found = [converted(column.kind, each) for column, each in zip(table.columns, values, strict=True)]
-        yield 0, pa.StructArray.from_arrays(found, [column.field_name for column in table.columns])
+        arrays = [converted(column.kind, texts) for column, texts in zip(table.columns, values, strict=True)]
+        yield 0, pa.StructArray.from_arrays(arrays, [column.field_name for column in table.columns])
 
     def database_of(self, table: Table) -> str:
         """See `DatabaseReader.database_of`."""

@@ -12,18 +12,21 @@ from calve.sources.database.connection import ClosedError
 from calve.sources.database.failure import LOAD_AGAIN
 from calve.sources.database.stream import READ, DatabaseStream, Target
 from calve.sources.database.stream_position import Transaction
-from calve.sources.mysql import ddl, events, rows, xa
-from calve.sources.mysql.begin import begin_dump
-from calve.sources.mysql.compressed import payload
-from calve.sources.mysql.database import Database, LogPlace
-from calve.sources.mysql.events import Event
+from calve.sources.mysql import xa
+from calve.sources.mysql.catalog.database import Database, LogPlace
+from calve.sources.mysql.ddl.effects import effects_of
+from calve.sources.mysql.ddl.table_session import TableSession
 from calve.sources.mysql.failure import explained, session
-from calve.sources.mysql.gtids import DurableGtids
-from calve.sources.mysql.log_files import LogFiles
-from calve.sources.mysql.servers import Server, followed
+from calve.sources.mysql.position.begin import begin_dump
+from calve.sources.mysql.position.gtids import DurableGtids
+from calve.sources.mysql.position.log_files import LogFiles
+from calve.sources.mysql.position.servers import Server, followed
+from calve.sources.mysql.protocol import events
+from calve.sources.mysql.protocol.compressed import payload
+from calve.sources.mysql.protocol.events import Event
+from calve.sources.mysql.protocol.wire import Connection
+from calve.sources.mysql.rows import log_rows
 from calve.sources.mysql.settings import MysqlSettings
-from calve.sources.mysql.table_session import TableSession
-from calve.sources.mysql.wire import Connection
 
 __all__ = ["Stream"]
 
@@ -172,8 +175,8 @@ class _Session(TableSession):
             self._prepared_tables.prepare(event, [table for table in held.tables if selected.has(*table)])
         elif held.is_too_large:
             self._stop_changed(held.tables, xa.LARGE)
-        for each in held.events if is_committed else []:
-            self._take_rows(each)
+        for prepared in held.events if is_committed else []:
+            self._take_rows(prepared)
         self._end_with(event)
 
     def _decide(self, xid: str) -> None:
@@ -190,8 +193,8 @@ class _Session(TableSession):
         """Stop the selected ones of tables that a transaction changed, unless they were read after it."""
         transaction = self._next()
         for database, name in sorted(tables):
-            known = self._known(database, name)
-            is_read_later = known is not None and known.since >= transaction.commit
+            table = self._known(database, name)
+            is_read_later = table is not None and table.since >= transaction.commit
             if self._settings.selected.has(database, name) and not is_read_later and not self._is_known:
                 self._stop_named(database, name, why)
 
@@ -251,7 +254,7 @@ class _Session(TableSession):
         elif word.rstrip(" ;") in ("COMMIT", "ROLLBACK"):
             self._end_with(event)
         elif not word.startswith(("SAVEPOINT", "ROLLBACK ", "RELEASE ")):
-            for effect in ddl.effects_of(query, self._charsets):
+            for effect in effects_of(query, self._charsets):
                 self._follow(effect)
             if not self._ends_by_commit:
                 self._end_with(event)
@@ -261,16 +264,16 @@ class _Session(TableSession):
         transaction = self._next()
         if self._is_done(transaction):
             return
-        found = events.rows(event)
-        oid, layout = self._layout(self._maps.get(found.table), found.columns, transaction)
+        rows_event = events.rows(event)
+        oid, layout = self._layout(self._maps.get(rows_event.table), rows_event.columns, transaction)
         if oid is None:
             return
         try:
-            data = found.plain
+            data = rows_event.plain
         except ValueError as error:
             self._stop_table(self._epochs.tables[oid], f"rows cannot be decompressed: {error}")
             return
-        self._outbox.add(rows.message(oid, events.CHANGES[event.kind], layout, data), transaction, self._ordinal)
+        self._outbox.add(log_rows.message(oid, events.CHANGES[event.kind], layout, data), transaction, self._ordinal)
 
     def _refusal(self, why: str) -> SourceError:
         """Return the error of a log that cannot be followed."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from calve.sources.mysql import events
-from calve.sources.mysql.events import Event, Query
-from calve.sources.mysql.table_map import table_name
+from calve.sources.mysql.protocol import events
+from calve.sources.mysql.protocol.events import Event, Query
+from calve.sources.mysql.protocol.table_map import table_name
 from calve.sources.source_files import SourceFiles, encoded, read_as
 
 __all__ = ["LARGE", "LATER", "HeldEvents", "PreparedTables", "decided"]
@@ -86,5 +86,5 @@ class PreparedTables:
 
 def decided(query: Query) -> tuple[str, bool] | None:
     """Return which prepared transaction a statement ends, and whether by a commit; None: it is another statement."""
-    found = _DECISION(query.text.decode("latin-1"))
-    return (f"{found[2].lower()},{found[3].lower()},{found[4]}", found[1] == "COMMIT") if found else None
+    match = _DECISION(query.text.decode("latin-1"))
+    return (f"{match[2].lower()},{match[3].lower()},{match[4]}", match[1] == "COMMIT") if match else None

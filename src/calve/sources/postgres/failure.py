@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, contextmanager
 from calve.errors import PositionLostError, SourceError, SourceUnavailableError
 from calve.sources.database import failure as database
 from calve.sources.database.connection import ServerError
+from calve.sources.postgres.protocol.wire import Connection, connect
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.postgres.wire import Connection, connect
 
 __all__ = ["explained", "session"]
 

@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from calve.sources.database.change import UPDATE, Change, Values
 from calve.sources.database.connection import ClosedError, ServerError
 from calve.sources.database.table import Table
-from calve.sources.postgres import pgoutput
-from calve.sources.postgres.pgoutput import UNCHANGED
-from calve.sources.postgres.quote import literal, quoted
-from calve.sources.postgres.wire import Connection
+from calve.sources.postgres.protocol import pgoutput
+from calve.sources.postgres.protocol.pgoutput import UNCHANGED
+from calve.sources.postgres.protocol.quote import literal, quoted
+from calve.sources.postgres.protocol.wire import Connection
 
 __all__ = ["are_visible", "complete", "from_old", "lacks_values"]
 
@@ -91,9 +91,9 @@ def complete(
 
 def _fill(rows: Sequence[Values], missing: Sequence[int], table: Table, connection: Connection) -> None:
     """Fill in the same missing values of rows of a table."""
-    found = _read(table, missing, [_key(table, row) for row in rows], connection)
+    by_key = _read(table, missing, [_key(table, row) for row in rows], connection)
     for row in rows:
-        values = found.get(_key(table, row), (None,) * len(missing))
+        values = by_key.get(_key(table, row), (None,) * len(missing))
         for index, value in zip(missing, values, strict=True):
             row[index] = value
 
@@ -119,7 +119,7 @@ def _read(
     """Return the values of rows by their keys; columns are found by their numbers, as their names may be older."""
     count = len(table.keys)
     numbers = [table.columns[index].number for index in (*table.keys, *missing)]
-    wanted = ", ".join(f"({', '.join(literal(value.decode()) for value in one)})" for one in keys)
+    wanted = ", ".join(f"({', '.join(literal(value.decode()) for value in key)})" for key in keys)
     for _ in range(_TRIES):
         now, names = _names(table.oid, connection)
         if any(number not in names for number in numbers[:count]):

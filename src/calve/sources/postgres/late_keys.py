@@ -12,8 +12,8 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 
 from calve.sources.database.change import DELETE, INSERT, UPDATE, Values
-from calve.sources.postgres import pgoutput
 from calve.sources.postgres.large import from_old
+from calve.sources.postgres.protocol import pgoutput
 
 __all__ = ["LateKeys"]
 

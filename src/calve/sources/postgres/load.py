@@ -8,12 +8,12 @@ from typing import Any
 from calve.sources.database.pieces import Piece
 from calve.sources.database.stopped import INTERRUPTED, UnreadableError, unreadable
 from calve.sources.database.table import Table
-from calve.sources.postgres.database import Database
+from calve.sources.postgres.catalog.database import Database
 from calve.sources.postgres.failure import explained
-from calve.sources.postgres.quote import literal, quoted
+from calve.sources.postgres.protocol.quote import literal, quoted
+from calve.sources.postgres.protocol.wire import Connection, connect
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.postgres.snapshot import SnapshotName
-from calve.sources.postgres.wire import Connection, connect
+from calve.sources.postgres.slot.snapshot import SnapshotName
 from calve.state.folder import StateFolder
 
 __all__ = ["chunks", "read_chunk"]
@@ -32,7 +32,7 @@ def chunks(database: Database, tables: Iterable[Table], page_bytes: int) -> list
         ClosedError: The connection was lost.
         ServerError: The server refuses.
     """
-    found = []
+    ranges = []
     for table in tables:
         for name, pages, file in database.leaves(table):
             starts = range(0, max(pages, 1), _CHUNK_PAGES)
@@ -41,8 +41,8 @@ def chunks(database: Database, tables: Iterable[Table], page_bytes: int) -> list
                 end = None if is_last else start + _CHUNK_PAGES
                 size = max((pages if is_last else start + _CHUNK_PAGES) - start, 1) * page_bytes
                 limits = {"start": start, "end": end}
-                found.append({"table": table.oid, "from": name, "file": file, **limits, "bytes": size})
-    return found
+                ranges.append({"table": table.oid, "from": name, "file": file, **limits, "bytes": size})
+    return ranges
 
 
 def read_chunk(

@@ -10,13 +10,13 @@ from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.preparation import without_key
-from calve.sources.postgres.database import Database, Found
-from calve.sources.postgres.marks import LEFT_OUT
+from calve.sources.postgres.catalog.database import CatalogTable, Database
+from calve.sources.postgres.catalog.marks import LEFT_OUT
+from calve.sources.postgres.catalog.publication import change
 from calve.sources.postgres.prepare import table_faults
-from calve.sources.postgres.publication import change
-from calve.sources.postgres.quote import quoted
+from calve.sources.postgres.protocol.quote import quoted
+from calve.sources.postgres.protocol.wire import Connection
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.postgres.wire import Connection
 
 __all__ = ["NewTables"]
 
@@ -56,43 +56,43 @@ class NewTables:
         publication = database.publication(name)
         if publication is None or database.version < _WITHOUT_ROOTS:
             return
-        for found in database.tables():
-            is_selected = self.settings.selected.has(found.schema, found.name) and not found.is_partition
-            is_published = (found.schema, found.name) in publication.columns
-            if is_selected and not is_published and not self._was_left_out(found):
-                self._add(connection, database, found, name)
+        for table in database.tables():
+            is_selected = self.settings.selected.has(table.schema, table.name) and not table.is_partition
+            is_published = (table.schema, table.name) in publication.columns
+            if is_selected and not is_published and not self._was_left_out(table):
+                self._add(connection, database, table, name)
 
-    def _was_left_out(self, found: Found) -> bool:
+    def _was_left_out(self, table: CatalogTable) -> bool:
         """Return whether somebody took a table out of the publication that was in it."""
-        known = self.epochs.tables.get(found.oid)
-        return known is not None and (not known.stopped or LEFT_OUT in known.stopped)
+        former = self.epochs.tables.get(table.oid)
+        return former is not None and (not former.stopped or LEFT_OUT in former.stopped)
 
-    def _add(self, connection: Connection, database: Database, found: Found, publication: str) -> None:
-        sql = f"ALTER PUBLICATION {quoted(publication)} ADD TABLE ONLY {quoted(found.schema)}.{quoted(found.name)}"
-        fault = next(iter(table_faults(database, self.settings, found, publication)), None)
+    def _add(self, connection: Connection, database: Database, table: CatalogTable, publication: str) -> None:
+        sql = f"ALTER PUBLICATION {quoted(publication)} ADD TABLE ONLY {quoted(table.schema)}.{quoted(table.name)}"
+        fault = next(iter(table_faults(database, self.settings, table, publication)), None)
         if fault is not None:
-            why = without_key([found.full_name])[0] if fault.is_keyless else fault.why
-            self._name(found, why, f"Run: {fault.fix}; or exclude it" if fault.fix else "Exclude it")
+            why = without_key([table.full_name])[0] if fault.is_keyless else fault.why
+            self._name(table, why, f"Run: {fault.fix}; or exclude it" if fault.fix else "Exclude it")
             return
         if self.settings.publication is not None:
-            self._name(found, f"the publication {publication} does not have it", f"Run: {sql}; then: {_reload(found)}")
+            self._name(table, f"the publication {publication} does not have it", f"Run: {sql}; then: {_reload(table)}")
             return
         timed = f"SET LOCAL lock_timeout = {_LOCK_MILLISECONDS}; {sql}"
         try:
-            change(connection, self.settings, timed, [found.oid], lambda: self.load(found.full_name))
+            change(connection, self.settings, timed, [table.oid], lambda: self.load(table.full_name))
         except ServerError as error:
             if error.code != _LOCKED:  # else later
-                self._name(found, error.reason, f"Let an owner of the table run: {sql}; then: {_reload(found)}")
+                self._name(table, error.reason, f"Let an owner of the table run: {sql}; then: {_reload(table)}")
         except SourceError as error:
-            self._name(found, error.message, error.hint)
+            self._name(table, error.message, error.hint)
         else:
-            self.lines.info(f"{found.full_name} is new: it was added to {publication}, and is loaded")
+            self.lines.info(f"{table.full_name} is new: it was added to {publication}, and is loaded")
 
-    def _name(self, found: Found, why: str, hint: str) -> None:
-        if found.full_name not in self.named:
-            self.named.add(found.full_name)
-            self.lines.warning(f"{found.full_name} is not read: {why}", table=found.full_name, hint=hint)
+    def _name(self, table: CatalogTable, why: str, hint: str) -> None:
+        if table.full_name not in self.named:
+            self.named.add(table.full_name)
+            self.lines.warning(f"{table.full_name} is not read: {why}", table=table.full_name, hint=hint)
 
 
-def _reload(found: Found) -> str:
-    return f"calve source reload <configuration> {found.full_name}"
+def _reload(table: CatalogTable) -> str:
+    return f"calve source reload <configuration> {table.full_name}"

@@ -12,20 +12,20 @@ from calve.observe.log import Log
 from calve.sources.database.preparation import SHOWN, Preparation, without_key
 from calve.sources.database.table import Table
 from calve.sources.database.target_names import key_fault, names_fault
-from calve.sources.postgres.database import Database, Found, Publication
-from calve.sources.postgres.identity import Fault, Identity, faults
-from calve.sources.postgres.publication import creation
-from calve.sources.postgres.quote import literal, qualified, quoted
+from calve.sources.postgres.catalog.database import CatalogTable, Database, Publication
+from calve.sources.postgres.catalog.identity import Fault, Identity, faults
+from calve.sources.postgres.catalog.publication import creation
+from calve.sources.postgres.protocol.quote import literal, qualified, quoted
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.postgres.slots import PLUGIN
+from calve.sources.postgres.slot.slots import PLUGIN
 
-__all__ = ["look", "table_faults", "warn"]
+__all__ = ["inspect", "table_faults", "warn"]
 
 _OLDEST = 120_000
 _ROOTS = 130_000
 
 
-def look(database: Database, settings: PostgresSettings, pipeline: str, may_replicate: bool = True) -> Preparation:
+def inspect(database: Database, settings: PostgresSettings, pipeline: str, may_replicate: bool = True) -> Preparation:
     """Check the server, the rights and the tables; changes nothing.
 
     Args:
@@ -44,11 +44,15 @@ def look(database: Database, settings: PostgresSettings, pipeline: str, may_repl
     tables = database.described(chosen, name, _lists(publication, chosen))
     by_oid, identities = {table.oid: table for table in tables}, database.identities(chosen)
     of_tables = {
-        found.oid: list(_table_faults(found, by_oid.get(found.oid), identities.get(found.oid), publication, settings))
-        for found in chosen
+        catalog_table.oid: list(
+            _table_faults(
+                catalog_table, by_oid.get(catalog_table.oid), identities.get(catalog_table.oid), publication, settings
+            )
+        )
+        for catalog_table in chosen
     }
     good = [table for table in tables if not of_tables[table.oid]]
-    found = [
+    catalog_table = [
         *_server(database),
         *([] if chosen else [Fault(_nothing(settings, publication))]),
         *_keyless(chosen, of_tables),
@@ -58,23 +62,25 @@ def look(database: Database, settings: PostgresSettings, pipeline: str, may_repl
         *_partial(publication, name, settings),
         *_slot(database, settings.slot_of(pipeline), settings, publication),
     ]
-    return Preparation(tables, [fault.fix for fault in found if fault.fix], [fault.why for fault in found], left_out)
+    return Preparation(
+        tables, [fault.fix for fault in catalog_table if fault.fix], [fault.why for fault in catalog_table], left_out
+    )
 
 
-def _keyless(chosen: Sequence[Found], of_tables: Mapping[int, Sequence[Fault]]) -> Iterator[Fault]:
+def _keyless(chosen: Sequence[CatalogTable], of_tables: Mapping[int, Sequence[Fault]]) -> Iterator[Fault]:
     """Yield one sentence about all tables without a key, and the SQL for each."""
-    tables = [each for each in chosen if any(fault.is_keyless for fault in of_tables[each.oid])]
-    fixes = [fault.fix for each in tables for fault in of_tables[each.oid] if fault.is_keyless]
-    for why in without_key([each.full_name for each in tables]):
+    tables = [table for table in chosen if any(fault.is_keyless for fault in of_tables[table.oid])]
+    fixes = [fault.fix for table in tables for fault in of_tables[table.oid] if fault.is_keyless]
+    for why in without_key([table.full_name for table in tables]):
         yield Fault(why, "; ".join(fixes[:SHOWN]))
 
 
-def table_faults(database: Database, settings: PostgresSettings, found: Found, publication: str) -> list[Fault]:
+def table_faults(database: Database, settings: PostgresSettings, entry: CatalogTable, publication: str) -> list[Fault]:
     """Return what is wrong with a table that is not published yet."""
-    table = next(iter(database.described([found], publication)), None)
-    identity = database.identities([found]).get(found.oid)
-    unreadable = [Fault("the user may not read it")] if found.unreadable or found.is_hidden else []
-    return [*_table_faults(found, table, identity, None, settings), *unreadable]
+    table = next(iter(database.described([entry], publication)), None)
+    identity = database.identities([entry]).get(entry.oid)
+    unreadable = [Fault("the user may not read it")] if entry.unreadable or entry.is_hidden else []
+    return [*_table_faults(entry, table, identity, None, settings), *unreadable]
 
 
 def warn(preparation: Preparation, settings: PostgresSettings, pipeline: str, log: Log) -> None:
@@ -101,7 +107,7 @@ def _server(database: Database) -> Iterator[Fault]:
 
 
 def _rights(
-    database: Database, settings: PostgresSettings, chosen: Sequence[Found], may_replicate: bool
+    database: Database, settings: PostgresSettings, chosen: Sequence[CatalogTable], may_replicate: bool
 ) -> Iterator[Fault]:
     """Yield all rights that the user lacks."""
     user = quoted(settings.username)
@@ -109,14 +115,14 @@ def _rights(
         is_rds = database.has_role("rds_replication")
         grant = f"GRANT rds_replication TO {user}" if is_rds else f"ALTER ROLE {user} REPLICATION"
         yield Fault(f"the user {settings.username} may not replicate", grant)
-    if unreadable := [found for found in chosen if found.unreadable]:
-        schemas = dict.fromkeys(quoted(schema) for found in unreadable for schema, _ in found.unreadable)
-        names = [f"{quoted(schema)}.{quoted(name)}" for found in unreadable for schema, name in found.unreadable]
+    if unreadable := [table for table in chosen if table.unreadable]:
+        schemas = dict.fromkeys(quoted(schema) for table in unreadable for schema, _ in table.unreadable)
+        names = [f"{quoted(schema)}.{quoted(name)}" for table in unreadable for schema, name in table.unreadable]
         yield Fault(
             f"the user {settings.username} may not read {_shown(unreadable)}",
             f"GRANT USAGE ON SCHEMA {', '.join(schemas)} TO {user}; GRANT SELECT ON {', '.join(names)} TO {user}",
         )
-    if hidden := [found for found in chosen if found.is_hidden]:
+    if hidden := [table for table in chosen if table.is_hidden]:
         yield Fault(
             f"row-level security hides rows of {_shown(hidden)} from the user {settings.username}",
             f"ALTER ROLE {user} BYPASSRLS",
@@ -124,10 +130,10 @@ def _rights(
 
 
 def _unpublished(
-    database: Database, settings: PostgresSettings, name: str, tables: Sequence[Table], chosen: Sequence[Found]
+    database: Database, settings: PostgresSettings, name: str, tables: Sequence[Table], chosen: Sequence[CatalogTable]
 ) -> Iterator[Fault]:
     """Yield that the publication is missing, if the user may not create it; the SQL has the tables without faults."""
-    if not all(found.is_owned for found in chosen) or not database.may_create:
+    if not all(table.is_owned for table in chosen) or not database.may_create:
         sql = creation(name, tables, database.version) if tables else ""
         yield Fault(f"there is no publication {name}, and the user {settings.username} may not create it", sql)
 
@@ -166,30 +172,30 @@ def _slot(
 
 def _chosen(
     database: Database, settings: PostgresSettings, publication: Publication | None
-) -> tuple[list[Found], list[str]]:
+) -> tuple[list[CatalogTable], list[str]]:
     """Return the tables to read, and the names of those that only the publication leaves out."""
-    selected = [each for each in database.tables() if settings.selected.has(each.schema, each.name)]
+    selected = [table for table in database.tables() if settings.selected.has(table.schema, table.name)]
     if publication is None and database.version < _ROOTS:  # it publishes partitions, each as a table of its own
-        return [each for each in selected if each.kind == "r"], []
+        return [table for table in selected if table.kind == "r"], []
     if publication is None:  # partitions come as rows of the table that they are part of
-        return [each for each in selected if not each.is_partition], []
+        return [table for table in selected if not table.is_partition], []
     published = publication.columns
-    chosen = [each for each in selected if (each.schema, each.name) in published]
+    chosen = [table for table in selected if (table.schema, table.name) in published]
     left_out = [
-        each.full_name for each in selected if (each.schema, each.name) not in published and not each.is_partition
+        table.full_name for table in selected if (table.schema, table.name) not in published and not table.is_partition
     ]
     return chosen, left_out
 
 
-def _lists(publication: Publication | None, chosen: Sequence[Found]) -> dict[int, frozenset[str]]:
+def _lists(publication: Publication | None, chosen: Sequence[CatalogTable]) -> dict[int, frozenset[str]]:
     if publication is None:
         return {}
-    found = ((each.oid, publication.columns[each.schema, each.name]) for each in chosen)
-    return {oid: columns for oid, columns in found if columns is not None}
+    lists = ((table.oid, publication.columns[table.schema, table.name]) for table in chosen)
+    return {oid: columns for oid, columns in lists if columns is not None}
 
 
 def _table_faults(
-    found: Found,
+    entry: CatalogTable,
     table: Table | None,
     identity: Identity | None,
     publication: Publication | None,
@@ -197,15 +203,15 @@ def _table_faults(
 ) -> Iterator[Fault]:
     """Yield what is wrong with a table."""
     if table is None or identity is None:
-        yield Fault(f"{found.full_name} has no columns: exclude it")
+        yield Fault(f"{entry.full_name} has no columns: exclude it")
         return
-    if publication is not None and (found.schema, found.name) in publication.filtered:
+    if publication is not None and (entry.schema, entry.name) in publication.filtered:
         yield Fault(f"the publication has only some rows of {table.full_name}: exclude the table, or publish all rows")
     table = table.completed(settings.merge_tables, settings.no_key == "append")
     if fault := names_fault(table):
         yield Fault(f"{table.full_name}: {fault}: rename it, or exclude the table")
     yield from faults(identity, settings.no_key == "append")
-    listed_columns = publication.columns.get((found.schema, found.name)) if publication else None
+    listed_columns = publication.columns.get((entry.schema, entry.name)) if publication else None
     if missing := [name for name in identity.key if listed_columns is not None and name not in listed_columns]:
         yield Fault(f"the publication leaves out {', '.join(missing)}, which is in the key of {table.full_name}")
     if table.keys and (fault := key_fault(table)):
@@ -220,5 +226,5 @@ def _nothing(settings: PostgresSettings, publication: Publication | None) -> str
     return f"no table of {where} matches `tables` (include: {', '.join(settings.selected.include)})"
 
 
-def _shown(tables: Sequence[Found]) -> str:
-    return listed([each.full_name for each in tables], SHOWN)
+def _shown(tables: Sequence[CatalogTable]) -> str:
+    return listed([table.full_name for table in tables], SHOWN)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from calve.sources.database.preview import MOST_TABLES, previewed
-from calve.sources.postgres.database import Database
+from calve.sources.postgres.catalog.database import Database
 from calve.sources.postgres.failure import explained, session
-from calve.sources.postgres.quote import quoted
+from calve.sources.postgres.protocol.quote import quoted
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.preview import Preview
 

@@ -15,11 +15,11 @@ from calve.sources.database.changes import Decoded
 from calve.sources.database.pieces import Piece
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.table import Table
-from calve.sources.postgres import pgoutput
 from calve.sources.postgres.attributes import OWN
 from calve.sources.postgres.load import read_chunk
+from calve.sources.postgres.protocol import pgoutput
+from calve.sources.postgres.protocol.tuples import texts
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.postgres.tuples import texts
 from calve.sources.postgres.values import typed_rows
 from calve.state.location import state_folder_at
 
@@ -44,8 +44,8 @@ class PostgresReader(DatabaseReader):
 
     def decoded(self, table: Table, messages: pa.Array) -> Decoded | None:
         """See `DatabaseReader.decoded`."""
-        found = core.rows(messages, [column.is_key for column in table.columns])
-        return found and Decoded(*found)
+        columns = core.rows(messages, [column.is_key for column in table.columns])
+        return columns and Decoded(*columns)
 
     def unpacked(self, row: Row) -> Values:
         """See `DatabaseReader.unpacked`."""

@@ -14,18 +14,19 @@ from calve.sources.database.stream import READ, DatabaseStream, Target
 from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import Table
 from calve.sources.log.log import Outcome
-from calve.sources.postgres import pgoutput, timeline
-from calve.sources.postgres.acknowledged import Acknowledged
-from calve.sources.postgres.catalog_session import CatalogSession
-from calve.sources.postgres.database import Database
+from calve.sources.postgres.catalog.database import Database
+from calve.sources.postgres.catalog.marks import Mark
+from calve.sources.postgres.catalog.session import CatalogSession
 from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.large import are_visible, complete, lacks_values
 from calve.sources.postgres.late_keys import LateKeys
-from calve.sources.postgres.marks import Mark
 from calve.sources.postgres.new_tables import NewTables
-from calve.sources.postgres.pgoutput import Relation
-from calve.sources.postgres.quote import literal, quoted
-from calve.sources.postgres.wire import Connection
+from calve.sources.postgres.protocol import pgoutput
+from calve.sources.postgres.protocol.pgoutput import Relation
+from calve.sources.postgres.protocol.quote import literal, quoted
+from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.slot import timeline
+from calve.sources.postgres.slot.acknowledged import Acknowledged
 
 __all__ = ["Stream", "Target"]
 
@@ -69,8 +70,8 @@ class Stream(DatabaseStream):
             )
             self._target.positions.files.check()  # before the server is told anything: another driver may own them
             acknowledged = Acknowledged(self._target.positions.files)
-            if (found := Database(side, self._target.begun["database"]).slot(slot)) is not None:
-                acknowledged.check(found, self._settings)
+            if (state := Database(side, self._target.begun["database"]).slot(slot)) is not None:
+                acknowledged.check(state, self._settings)
             self.connected()
             _Session(self, self._target, connection, side, acknowledged).run(self._stop, self._until)
 
@@ -217,8 +218,8 @@ class _Session(CatalogSession):
         return self._is_loaded(oid, transaction) or not self._is_read(oid)
 
     def _has_late_keys(self, oid: int) -> bool:
-        known = self._epochs.tables.get(oid)
-        mark = Mark.of(known) if known else None
+        table = self._epochs.tables.get(oid)
+        mark = Mark.of(table) if table else None
         return mark is not None and mark.is_deferrable
 
     def _add_late(self, oid: int, message: bytes) -> bool:
@@ -259,9 +260,9 @@ class _Session(CatalogSession):
             self._settle_keys(oid)
         if self._is_done(transaction):
             return
-        known = self._epochs.tables
-        later = [oid for oid in oids if oid in known and not self._is_loaded(oid, transaction)]
-        self._truncated([known[oid] for oid in later if self._is_read(oid)])
+        tables = self._epochs.tables
+        later = [oid for oid in oids if oid in tables and not self._is_loaded(oid, transaction)]
+        self._truncated([tables[oid] for oid in later if self._is_read(oid)])
 
     def _write(self) -> None:
         if not self._outbox:

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from calve.sources.database.table import Column, depth_of
 from calve.sources.database.values import converted
-from calve.sources.postgres.arrays import NotFlatError, elements, nested
+from calve.sources.postgres.protocol.arrays import NotFlatError, elements, nested
 
 __all__ = ["typed_rows"]
 
@@ -23,25 +23,25 @@ def typed_rows(columns: Sequence[Column], texts: Sequence[pa.Array]) -> Iterator
         texts: Their values as strings, all equally long.
     """
     names = [column.field_name for column in columns]
-    found: list[pa.Array] = []
+    arrays: list[pa.Array] = []
     odd: dict[int, list[int]] = {}
     for index, (column, values) in enumerate(zip(columns, texts, strict=True)):
         if not column.kind.startswith("list<"):
-            found.append(converted(column.kind, values))
+            arrays.append(converted(column.kind, values))
             continue
         lists, not_flat = _lists(column.kind, values)
-        found.append(lists)
+        arrays.append(lists)
         for row in not_flat:
             odd.setdefault(row, []).append(index)
     at, end = 0, len(texts[0])
     for row in sorted(odd):
         if row > at:
-            yield at, _rows(found, names, at, row)
-        kept = [texts[index] if index in odd[row] else values for index, values in enumerate(found)]
+            yield at, _rows(arrays, names, at, row)
+        kept = [texts[index] if index in odd[row] else values for index, values in enumerate(arrays)]
         yield row, _rows(kept, names, row, row + 1)
         at = row + 1
     if at < end:
-        yield at, _rows(found, names, at, end)
+        yield at, _rows(arrays, names, at, end)
 
 
 def _rows(columns: Sequence[pa.Array], names: Sequence[str], start: int, end: int) -> pa.StructArray:

@@ -1,0 +1,1 @@
+"""The tables of a server: their columns, types and keys."""

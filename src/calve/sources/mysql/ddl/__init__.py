@@ -1,0 +1,1 @@
+"""What statements in the log do to tables."""

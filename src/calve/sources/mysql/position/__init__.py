@@ -1,0 +1,1 @@
+"""Where in the log of which server reading begins and goes on."""

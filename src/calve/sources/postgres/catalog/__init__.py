@@ -1,0 +1,1 @@
+"""The tables of a database: their columns, types, identities and publications."""

@@ -1,0 +1,1 @@
+"""The protocol of PostgreSQL, and the messages of `pgoutput`."""

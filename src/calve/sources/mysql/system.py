@@ -67,10 +67,11 @@ class MysqlSystem(DatabaseSystem):
         server_id = parts.settings.server_id_of(parts.pipeline)
         visible = database.variable("gtid_executed")  # the rows of the load have all of these
         start = first_place(database, connection, parts.settings.address, server_id)
+        gtids = DurableGtids(parts.files)
+        gtids.forget()
         if database.variable("gtid_mode") == "ON":
-            gtids = DurableGtids(parts.files)
             gtids.begin(visible, start)
-            gtids.save()
+        gtids.save()
         self._require_unchanged(database, preparation.tables, start)
         chosen = prepare.chosen(database, parts.settings)
         chunks = load.chunks(connection, preparation.tables, chosen)

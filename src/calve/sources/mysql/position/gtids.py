@@ -124,6 +124,11 @@ class DurableGtids:
             self.known, self.at = GtidSet(text), at
             self._ended.clear()
 
+    def forget(self) -> None:
+        """Forget what was noted: an earlier try of a start may have noted other transactions."""
+        self.known = None
+        self._ended.clear()
+
     def end(self, gtid: str) -> None:
         """Note that all changes of a transaction were read; without a GTID nothing is known any more."""
         if not gtid:

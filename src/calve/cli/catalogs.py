@@ -31,7 +31,9 @@ def iceberg_sinks(path: Path) -> list[IcebergSettings]:
     """Return the settings of the Iceberg sinks of a configuration."""
     from calve.pipeline.plugins import PLUGINS
 
-    return [sink.value for one in parse(path, PLUGINS).pipelines for sink in one.sinks if sink.name == "iceberg"]
+    return [
+        sink.value for pipeline in parse(path, PLUGINS).pipelines for sink in pipeline.sinks if sink.name == "iceberg"
+    ]
 
 
 def sinks_at(path: Path) -> dict[str, tuple[SinkPart, ...]]:
@@ -53,20 +55,20 @@ def catalog_of(path: Path, sinks: Sequence[IcebergSettings]) -> dict[str, str]:
     Raises:
         SettingsError: The sinks have several catalogs, or there is no such sink.
     """
-    found = {json.dumps(sink.catalog or {}, sort_keys=True): sink.catalog or {} for sink in sinks}
-    if len(found) != 1:
+    catalogs = {json.dumps(sink.catalog or {}, sort_keys=True): sink.catalog or {} for sink in sinks}
+    if len(catalogs) != 1:
         raise SettingsError(
-            f"The pipelines of {path} have {many(len(found), 'catalog')} of Iceberg",
+            f"The pipelines of {path} have {many(len(catalogs), 'catalog')} of Iceberg",
             step="settings",
             target="--pipelines",
             hint="Set the catalog: --catalog type=… --catalog uri=…",
         )
-    return next(iter(found.values()))
+    return next(iter(catalogs.values()))
 
 
 def chosen_catalog(path: Path | None, properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of the catalog; those of the options win. Without any it is the embedded one."""
     from calve.catalog.sqlite import embedded  # brings PyIceberg
 
-    found = {**(catalog_of(path, iceberg_sinks(path)) if path else {}), **properties}
-    return found or embedded(Path("lakehouse"))
+    catalog = {**(catalog_of(path, iceberg_sinks(path)) if path else {}), **properties}
+    return catalog or embedded(Path("lakehouse"))

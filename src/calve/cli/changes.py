@@ -65,30 +65,30 @@ def changes(table: str, after: int | None, until: int | None, follow: bool, **ch
     """
     if follow and until is not None:
         raise click.UsageError("--follow continues after the newest snapshot: remove --to")
-    with _stop_asked(follow) as stop, _opened(table, chosen) as told:
-        after = _print(told, told.steps(after, until), stop) or after
+    with _stop_asked(follow) as stop, _opened(table, chosen) as table_changes:
+        after = _print(table_changes, table_changes.steps(after, until), stop) or after
         while follow and not stop.wait(chosen["polling_interval"].total_seconds()):
-            after = _print(told, _new_steps(told, after), stop) or after
+            after = _print(table_changes, _new_steps(table_changes, after), stop) or after
 
 
-def _print(told: TableChanges, steps: Sequence[SnapshotStep], stop: threading.Event) -> int | None:
+def _print(table_changes: TableChanges, steps: Sequence[SnapshotStep], stop: threading.Event) -> int | None:
     """Print whole snapshots until the end or a stop request; return the id of the last one."""
     out = sys.stdout.buffer
     last = None
     for step in steps:
         if stop.is_set():
             break
-        for line in told.lines(step):
+        for line in table_changes.lines(step):
             out.write(line.encode() + b"\n")
         out.flush()
         last = step.snapshot.snapshot_id
     return last
 
 
-def _new_steps(told: TableChanges, after: int | None) -> Sequence[SnapshotStep]:
+def _new_steps(table_changes: TableChanges, after: int | None) -> Sequence[SnapshotStep]:
     """Look for new snapshots; return none if the catalog does not answer at the moment."""
     try:
-        return told.steps(after)
+        return table_changes.steps(after)
     except CalveError as error:
         if error.verdict is not Verdict.AGAIN:
             raise

@@ -91,10 +91,10 @@ def _core() -> Check:
 
 def _java() -> Check:
     try:
-        found = jdk.find()
+        java = jdk.find()
     except EngineError as error:
         return Check("java", "wrong", error.message, error.hint)
-    return Check("java", "ok", f"{found.version} at {found.executable}")
+    return Check("java", "ok", f"{java.version} at {java.executable}")
 
 
 def _jars(needs_s3: bool) -> Iterator[Check]:

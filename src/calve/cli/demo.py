@@ -111,17 +111,17 @@ def _running(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
 
 def _wait(folder: Path, process: subprocess.Popen[bytes], count: int) -> PipelineReport:
     """Wait until so many events are committed or rejected."""
-    found = PipelineReport("shop")
+    report = PipelineReport("shop")
 
     def done() -> bool:
-        nonlocal found
+        nonlocal report
         path = folder / "calve-state" / "shop" / "status.json"
         if path.exists():
-            found = PipelineReport.from_dict(json.loads(path.read_text()))
-        return found.rows + sum(found.rejects.values()) >= count
+            report = PipelineReport.from_dict(json.loads(path.read_text()))
+        return report.rows + sum(report.rejects.values()) >= count
 
     _until(done, process, "the events were not committed in time")
-    return found
+    return report
 
 
 def _until(condition: Callable[[], bool], process: subprocess.Popen[bytes], complaint: str) -> None:

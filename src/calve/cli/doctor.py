@@ -40,13 +40,13 @@ def doctor(ctx: click.Context, /, state: str, fetch: bool, s3: bool) -> None:
 
     if fetch:
         jars.resolve(jars.needed(s3))
-    found = []
+    all_checks = []
     for check in checks(state_folder_at(state.removeprefix("file://")), s3):
-        found.append(check)
+        all_checks.append(check)
         _tell(check)
-    wrong = sum(check.outcome == "wrong" for check in found)
+    wrong = sum(check.outcome == "wrong" for check in all_checks)
     if wrong:
-        echo(f"{wrong} of {len(found)} checks failed.", err=True)
+        echo(f"{wrong} of {len(all_checks)} checks failed.", err=True)
         ctx.exit(failures.FAILED)
     echo("All checks passed.")
 

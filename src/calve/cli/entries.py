@@ -50,9 +50,9 @@ def print_counts(state: str, pipeline: str | None, catalog: dict[str, str], as_j
         summary = summarise(name, stores_at(locations_of(state, name), look), Spans(records.load()).has)
         counted.append((summary, records.count(summary.files)))
     if as_json:
-        echo(json.dumps({"pipelines": [_as_json(*each) for each in counted]}, indent=2))
+        echo(json.dumps({"pipelines": [_as_json(*counts) for counts in counted]}, indent=2))
     else:
-        echo("\n\n".join("\n".join(_lines(*each)) for each in counted))
+        echo("\n\n".join("\n".join(_lines(*counts)) for counts in counted))
 
 
 def print_entries(state: str, pipeline: str | None, catalog: dict[str, str], chosen: Mapping[str, Any]) -> None:
@@ -72,15 +72,17 @@ def print_entries(state: str, pipeline: str | None, catalog: dict[str, str], cho
     limit = chosen["limit"]
     locations = {name: stores_at(locations_of(state, name), tables_of(catalog)) for name in _pipelines(state, pipeline)}
     skips = {name: _nothing if chosen["replayed"] else Spans(_records(state, name).load()).has for name in locations}
-    found = _found(locations, skips, chosen["code"], chosen["table"])
-    forms = map(_text, _grouped(entry for entry, _ in found)) if as_text else (_form(*each, chosen) for each in found)
+    entries = _found(locations, skips, chosen["code"], chosen["table"])
+    forms = (
+        map(_text, _grouped(entry for entry, _ in entries)) if as_text else (_form(*pair, chosen) for pair in entries)
+    )
     out = sys.stdout.buffer
-    shown = 0
+    printed = 0
     for form in islice(forms, limit or None):
         out.write(form + b"\n")
-        shown += 1
+        printed += 1
     out.flush()
-    if as_text and shown == 0:
+    if as_text and printed == 0:
         filters = [f"--{name} {value}" for name in ("code", "table") if (value := chosen[name])]
         echo(f"No dead letters{' with ' * bool(filters)}{' and '.join(filters)}.", err=True)
     if as_text and limit and next(forms, None):
@@ -95,10 +97,10 @@ def _records(state: str, pipeline: str) -> ReplayedEntries:
     return ReplayedEntries(state_folder_at(state.removeprefix("file://")) / pipeline / "replay")
 
 
-def _grouped(found: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
+def _grouped(entries: Iterable[DeadLetter]) -> Iterator[DeadLetter]:
     """Yield the first entry of each code, field and reason of a target, with the count of all."""
     groups: dict[tuple[str | None, ...], DeadLetter] = {}
-    for entry in found:
+    for entry in entries:
         key = entry.pipeline, entry.sink, entry.table, entry.code, entry.field, entry.reason
         first = groups.get(key)
         groups[key] = structs_replace(first, count=first.count + entry.count) if first else entry
@@ -156,7 +158,9 @@ def _lines(summary: Summary, replayed: int) -> Iterator[str]:
         yield from ["  newest files:"] * bool(summary.newest_files)
         yield from (f"    {file}" for file in summary.newest_files)
     if summary.unreadable:
-        locations = ", ".join(f"{one.file}:{one.line}" for one in summary.unreadable[:UNREADABLE_SHOWN])
+        locations = ", ".join(
+            f"{unreadable.file}:{unreadable.line}" for unreadable in summary.unreadable[:UNREADABLE_SHOWN]
+        )
         yield f"  {many(len(summary.unreadable), 'line')} skipped, no valid entries or truncated: {locations}"
 
 

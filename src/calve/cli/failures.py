@@ -35,16 +35,16 @@ def tell(error: CalveError, ctx: click.Context) -> int:
 
 def tell_unexpected(error: Exception, ctx: click.Context) -> int:
     """Print an unexpected error: with the operating system's message, or as a bug in Calve."""
-    known: CalveError
+    calve_error: CalveError
     if isinstance(error, OSError) and error.strerror:
-        known = EngineError(f"{error.strerror}: {error.filename}" if error.filename else error.strerror)
+        calve_error = EngineError(f"{error.strerror}: {error.filename}" if error.filename else error.strerror)
     elif isinstance(error, ImportError):
-        known = EngineError(f"a Python package cannot be imported: {error}", hint="Install Calve again")
+        calve_error = EngineError(f"a Python package cannot be imported: {error}", hint="Install Calve again")
     else:
         hint = "" if ctx.meta.get(DEBUG) else "Run it again with --debug to see the traceback"
-        known = InvariantError(f"this is a bug in Calve: {type(error).__name__}: {error}", hint=hint)
-    known.__cause__ = error
-    return tell(known, ctx)
+        calve_error = InvariantError(f"this is a bug in Calve: {type(error).__name__}: {error}", hint=hint)
+    calve_error.__cause__ = error
+    return tell(calve_error, ctx)
 
 
 def _sentence(error: CalveError) -> str:

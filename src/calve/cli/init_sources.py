@@ -38,10 +38,10 @@ def _text(value: str) -> str:
 
 def _http(answers: Answers, proposed: Proposal) -> str:
     port = answers.location
-    shown = port if port.isdecimal() else _text(port)
+    port_text = port if port.isdecimal() else _text(port)
     return f"""\
     http:
-      port: {shown}                        # POST JSON or NDJSON to /log/ingest; only from this machine
+      port: {port_text}                        # POST JSON or NDJSON to /log/ingest; only from this machine
 """
 
 

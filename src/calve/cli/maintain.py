@@ -113,7 +113,7 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
         plans = [_planned(context, sinks, as_json) for context in _benches(tables, chosen)]
         if as_json:
             echo(json.dumps({"tables": plans}, indent=2))
-        ctx.exit(failures.FAILED if any(one["error"] for one in plans) else 0)
+        ctx.exit(failures.FAILED if any(table_plan["error"] for table_plan in plans) else 0)
     reports = list(_reports(tables, MaintenanceOptions(steps, older_than, chosen["dry_run"]), chosen, as_json))
     if as_json:
         echo(json.dumps({"tables": [report.to_dict() for report in reports]}, indent=2))
@@ -124,16 +124,16 @@ def _planned(context: MaintenanceContext, sinks: Sequence[IcebergSettings], as_j
     """Show the plan of a table, by the options of the sink that names it; those of a `${…}` are any sink's."""
     from calve.cli.maintenance_plan import lines, plan
 
-    own = [one for one in sinks if one.table_identifier == context.name] or list(sinks)
+    own = [sink for sink in sinks if sink.table_identifier == context.name] or list(sinks)
     limits = own[0].limits if own else DEFAULTS
-    found = plan(context, limits or DEFAULTS)
+    table_plan = plan(context, limits or DEFAULTS)
     if limits is None:
         Log().warning(f"{context.name}: `maintenance: false`, so the pipeline does nothing of this")
-    for line in [] if as_json else lines(found):
+    for line in [] if as_json else lines(table_plan):
         echo(line)
-    if found["error"]:
-        echo(f"Error: {found['error']['message']}", err=True)
-    return found
+    if table_plan["error"]:
+        echo(f"Error: {table_plan['error']['message']}", err=True)
+    return table_plan
 
 
 def _benches(tables: tuple[str, ...], chosen: dict[str, Any]) -> Iterator[MaintenanceContext]:
@@ -183,13 +183,13 @@ def _lines(report: MaintenanceReport, dry_run: bool) -> Iterator[str]:
         return
     branch = "" if report.branch == "main" else f" (branch {report.branch})"
     yield f"{report.table}{branch}{': what would be done' if dry_run else ''}"
-    for one in report.done:
-        yield f"  {one.step:<8} {one.text}"
+    for action in report.done:
+        yield f"  {action.step:<8} {action.text}"
     before, after = report.before.to_dict(), report.after.to_dict()
     rows = [(name, _figure(key, before[key]), _figure(key, after[key])) for key, name in _FIGURES.items()]
-    shown = [row[:2] for row in rows] if dry_run else rows
+    cells = [row[:2] for row in rows] if dry_run else rows
     headings = ("", ">now") if dry_run else ("", ">before", ">after")
-    yield from (f"  {line}" for line in columns(headings, shown))
+    yield from (f"  {line}" for line in columns(headings, cells))
 
 
 def _figure(key: str, value: int) -> str:

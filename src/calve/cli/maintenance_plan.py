@@ -27,37 +27,37 @@ def plan(context: MaintenanceContext, limits: Limits) -> dict[str, Any]:
     """
     from calve.maintenance.by_need import Rounds
 
-    found: dict[str, Any] = {"table": context.name, "branch": context.target.branch, "error": None}
+    heading: dict[str, Any] = {"table": context.name, "branch": context.target.branch, "error": None}
     try:
         need = Rounds(context, limits).need()
     except CalveError as error:
-        return found | {"error": error.to_dict()}
-    return found | {"now": _figures(need), "decisions": list(_decisions(need, limits))}
+        return heading | {"error": error.to_dict()}
+    return heading | {"now": _figures(need), "decisions": list(_decisions(need, limits))}
 
 
-def lines(found: dict[str, Any]) -> Iterator[str]:
+def lines(table_plan: dict[str, Any]) -> Iterator[str]:
     """Yield a plan as text."""
-    branch = "" if found["branch"] == "main" else f" (branch {found['branch']})"
-    yield f"{found['table']}{branch}: what a pipeline would do now"
-    if found["error"]:
+    branch = "" if table_plan["branch"] == "main" else f" (branch {table_plan['branch']})"
+    yield f"{table_plan['table']}{branch}: what a pipeline would do now"
+    if table_plan["error"]:
         return
-    now = found["now"]
+    now = table_plan["now"]
     files, partitions = many(now["data_files"], "file"), many(now["partitions"], "partition")
     yield f"  files      {files}, {size(now['size_bytes'])}, in {partitions}"
     yield f"  deletes    {many(now['delete_rows'], 'row')}"
     yield f"  manifests  {now['manifests']:,}"
     yield f"  snapshots  {now['snapshots']:,}"
-    for one in found["decisions"]:
-        yield f"  {one['step']:<10} {'yes' if one['due'] else 'no':<4} {one['why']}"
+    for decision in table_plan["decisions"]:
+        yield f"  {decision['step']:<10} {'yes' if decision['due'] else 'no':<4} {decision['why']}"
 
 
 def _figures(need: Need) -> dict[str, int]:
     partitions = need.branch.partitions
     return {
-        "data_files": sum(one.files for one in partitions),
-        "size_bytes": sum(one.size_bytes for one in partitions),
-        "small_files": sum(one.small for one in partitions),
-        "undersized_files": sum(one.undersized for one in partitions),
+        "data_files": sum(partition.files for partition in partitions),
+        "size_bytes": sum(partition.size_bytes for partition in partitions),
+        "small_files": sum(partition.small for partition in partitions),
+        "undersized_files": sum(partition.undersized for partition in partitions),
         "partitions": len(partitions),
         "delete_rows": need.branch.delete_rows,
         "manifests": need.branch.manifests,
@@ -90,10 +90,10 @@ def _decision(step: str, due: object, why: str) -> dict[str, Any]:
 
 
 def _why_compact(need: Need, limits: Limits) -> str:
-    if found := need.compaction:
-        names = listed([harmless(one.name) or "the table" for one in found.partitions], _NAMED)
-        return f"{many(len(found.partitions), 'partition')} with {found.reason}: {names}"
-    most = max((one.small for one in need.branch.partitions), default=0)
+    if compaction := need.compaction:
+        names = listed([harmless(partition.name) or "the table" for partition in compaction.partitions], _NAMED)
+        return f"{many(len(compaction.partitions), 'partition')} with {compaction.reason}: {names}"
+    most = max((partition.small for partition in need.branch.partitions), default=0)
     quiet = duration(limits.quiet.total_seconds())
     return (
         f"no partition has {limits.small_files} files below {size(limits.small_bytes)} (the most are {most:,}), or "

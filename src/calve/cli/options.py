@@ -45,11 +45,11 @@ def pairs(example: str) -> Callable[[click.Context, click.Parameter, tuple[str, 
     """Return the callback of a repeatable option KEY=VALUE."""
 
     def read(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> dict[str, str]:
-        found = [value.partition("=") for value in values]
-        for key, equals, _ in found:
+        parts = [value.partition("=") for value in values]
+        for key, equals, _ in parts:
             if not (key and equals):
                 raise click.BadParameter(f"{key!r} is not KEY=VALUE, e.g. {example}")
-        return {key: value for key, _, value in found}
+        return {key: value for key, _, value in parts}
 
     return read
 

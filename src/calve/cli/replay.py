@@ -82,8 +82,8 @@ def replay_entries(
             stack.enter_context(ProgressLine(watch.reports, terminal))
             run_until_asked(work, watch, abandon_all)
     finally:
-        for one in done:
-            echo("\n".join(_lines(one)))
+        for outcome in done:
+            echo("\n".join(_lines(outcome)))
 
 
 def _lines(done: Replayed) -> Iterator[str]:

@@ -44,13 +44,13 @@ def print_rows(rows: pa.RecordBatchReader, as_json: bool) -> None:
         for row in _rows(rows):
             echo(json.dumps(row, default=str, ensure_ascii=False))
         return
-    found = list(_rows(rows))
+    all_rows = list(_rows(rows))
     numbers = {field.name for field in rows.schema if _is_number(field.type)}
     headings = [f"{'>' * (name in numbers)}{harmless(name)}" for name in rows.schema.names]
-    cells = [[_cell(row[name]) for name in rows.schema.names] for row in found]
+    cells = [[_cell(row[name]) for name in rows.schema.names] for row in all_rows]
     for line in columns(headings, cells):
         echo(line)
-    echo(f"({many(len(found), 'row')})", err=True)
+    echo(f"({many(len(all_rows), 'row')})", err=True)
 
 
 def _rows(rows: pa.RecordBatchReader) -> Iterator[dict[str, Any]]:

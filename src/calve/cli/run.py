@@ -107,7 +107,7 @@ def _announce(parsed: Parsed) -> None:
     """Log what starts, and what is unusual about it."""
     for warning in parsed.warnings:
         Log().warning(str(warning))
-    Log().info(f"starting {', '.join(one.title for one in parsed.pipelines)}")
+    Log().info(f"starting {', '.join(pipeline.title for pipeline in parsed.pipelines)}")
     if missing := library.missing():
         Log().warning(missing.message, hint=missing.hint)
 

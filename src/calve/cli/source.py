@@ -49,9 +49,9 @@ def list_tables(path: Path, pipeline: str | None, state: str) -> None:
     """
     from calve.sources.database.overview import states
 
-    found = states(_database(path, pipeline, state)[1])
-    width = max(len(name) for name, _ in found)
-    for name, what in found:
+    table_states = states(_database(path, pipeline, state)[1])
+    width = max(len(name) for name, _ in table_states)
+    for name, what in table_states:
         echo(harmless(f"{name:{width}}  {what}"))
 
 
@@ -81,16 +81,16 @@ def reload_source(path: Path, tables: tuple[str, ...], pipeline: str | None, sta
     if unknown := [table for table in tables if not selected.has(*_split(table))]:
         raise SettingsError(f"{name} does not read {', '.join(unknown)}: `tables` does not select it")
     load = load_of(folder)
-    shown = ", ".join(tables) or "all tables"
-    targets = "the target tables of" + (f" {shown} in" if tables else "")
+    table_names = ", ".join(tables) or "all tables"
+    targets = "the target tables of" + (f" {table_names} in" if tables else "")
     if not yes:
-        click.confirm(f"Remove all rows of {targets} {name}, and load {shown} anew?", abort=True)
+        click.confirm(f"Remove all rows of {targets} {name}, and load {table_names} anew?", abort=True)
     if tables:
         reload.request(folder, load, dict.fromkeys(tables))
     else:
         anew.request(folder, load)
     verb = "is" if len(tables) == 1 else "are"
-    echo(f"{name}: {shown} {verb} loaded anew, now or when the pipeline starts")
+    echo(f"{name}: {table_names} {verb} loaded anew, now or when the pipeline starts")
 
 
 def _split(table: str) -> tuple[str, str]:
@@ -109,11 +109,11 @@ def _database(path: Path, pipeline: str | None, state: str) -> tuple[str, StateF
     """Return the name of a pipeline that reads a database, the folder of its source, and the tables that it selects."""
     from calve.pipeline.plugins import PLUGINS, declared  # here, so that `calve source --help` needs no Spark
 
-    one = only(parse(path, PLUGINS).pipelines, pipeline)
-    selected = declared(one).selected
+    settings = only(parse(path, PLUGINS).pipelines, pipeline)
+    selected = declared(settings).selected
     if selected is None:
-        raise SettingsError(f"The source {one.source.name} of {one.name} reads no database")
-    return one.name, state_folder_at(state) / one.name / one.source.name, selected
+        raise SettingsError(f"The source {settings.source.name} of {settings.name} reads no database")
+    return settings.name, state_folder_at(state) / settings.name / settings.source.name, selected
 
 
 @source.command("drop")
@@ -138,12 +138,12 @@ def drop_source(path: Path, pipeline: str | None, yes: bool) -> None:
         held_by,
     )
 
-    one = only(parse(path, PLUGINS).pipelines, pipeline)
-    if not declared(one).holds_on_server:
+    settings = only(parse(path, PLUGINS).pipelines, pipeline)
+    if not declared(settings).holds_on_server:
         raise SettingsError(
-            f"The source {one.source.name} of {one.name} has nothing on its server that could be dropped"
+            f"The source {settings.source.name} of {settings.name} has nothing on its server that could be dropped"
         )
     if not yes:
-        click.confirm(f"Drop {held_by(one)}?", abort=True)
-    for line in drop_source(one):
+        click.confirm(f"Drop {held_by(settings)}?", abort=True)
+    for line in drop_source(settings):
         echo(line)

@@ -104,12 +104,12 @@ def rebuild_state(
     from calve.sources.source import Beginning
 
     configure(debug=ctx.meta[failures.DEBUG])
-    given = [one for one in (at, start_offsets, start_timestamp) if one is not None]
+    given = [start for start in (at, start_offsets, start_timestamp) if start is not None]
     if len(given) > 1:
         raise click.UsageError("Only one of --from, --start-offsets and --start-timestamp is allowed")
     chosen = named(parse(path, PLUGINS).pipelines, pipeline)
     if len(chosen) > 1:
-        names = ", ".join(one.name for one in chosen)
+        names = ", ".join(settings.name for settings in chosen)
         raise SettingsError("Several pipelines are configured", step="rebuild", hint=f"Choose one: --pipeline {names}")
     beginning = Beginning(at, start_offsets, start_timestamp) if given else None
     rebuild(chosen[0], RunOptions(**run_options), beginning, echo)
@@ -145,11 +145,13 @@ def forget_table(table: str, pipeline: str | None, state: str, yes: bool) -> Non
             if not staged.batches:
                 echo(f"{name}: no staged files of {table}")
                 continue
-            found = f"{many(staged.rows, 'row')} in {many(staged.batches, 'staged batch', 'staged batches')}"
+            staged_text = f"{many(staged.rows, 'row')} in {many(staged.batches, 'staged batch', 'staged batches')}"
             if not yes:
-                click.confirm(f"{name}: {table} has {found}. Remove them? Their events will be in no table", abort=True)
+                click.confirm(
+                    f"{name}: {table} has {staged_text}. Remove them? Their events will be in no table", abort=True
+                )
             staged.forget()
-            echo(f"{name}: forgot {found} of {table}. The files stay in their storage:")
+            echo(f"{name}: forgot {staged_text} of {table}. The files stay in their storage:")
             for path in staged.paths[:_SHOWN_FILES]:
                 echo(f"  {path}")
             if len(staged.paths) > _SHOWN_FILES:

@@ -35,10 +35,10 @@ def no_pipelines(state: str, pipeline: str | None = None) -> CalveError:
             target=state,
             hint="Start one with `calve run`, or set another folder: --state URI",
         )
-    known = ", ".join(folder.folders()) or "none"
+    names = ", ".join(folder.folders()) or "none"
     return SourceError(
         f"the state folder {folder.path} has no pipeline {pipeline}",
         step="observe",
         target=pipeline,
-        hint=f"It has: {known}",
+        hint=f"It has: {names}",
     )

@@ -47,11 +47,12 @@ def status(state: str, pipeline: str | None, verbose: bool, as_json: bool) -> No
         raise no_pipelines(state, pipeline)
     replays = {report.pipeline: read_replay(state, report.pipeline) for report in reports}
     if as_json:
-        told = {name: {"replay": replay.to_dict()} for name, replay in replays.items() if replay}
-        found = [
-            {**report.to_dict(), "process": liveness(report), **told.get(report.pipeline, {})} for report in reports
+        replay_of = {name: {"replay": replay.to_dict()} for name, replay in replays.items() if replay}
+        pipelines = [
+            {**report.to_dict(), "process": liveness(report), **replay_of.get(report.pipeline, {})}
+            for report in reports
         ]
-        echo(json.dumps({"pipelines": found}, indent=2))
+        echo(json.dumps({"pipelines": pipelines}, indent=2))
     else:
         echo("\n\n".join("\n".join(_lines(report, replays[report.pipeline], verbose)) for report in reports))
 
@@ -167,7 +168,7 @@ def _counts(counts: dict[str, int]) -> str:
 def _not_written(report: PipelineReport) -> Iterator[str]:
     """Explain the columns `set to NULL` and `not written`, each with a hint."""
     for name, table in sorted(report.tables.items()):
-        for column in sorted(table.nulled, key=lambda each: -table.nulled[each])[:_SHOWN]:
+        for column in sorted(table.nulled, key=lambda field: -table.nulled[field])[:_SHOWN]:
             if reason := table.reasons.get(column):
                 yield f"set to NULL in {name}, column {column}, for example: {reason}"
     if any(table.nulled for table in report.tables.values()):

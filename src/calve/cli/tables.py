@@ -40,14 +40,14 @@ def tables(catalog: dict[str, str], pipelines: Path | None, as_json: bool) -> No
     from calve.catalog.open_tables import OpenTables  # here, so that `calve tables --help` is fast
 
     opened = OpenTables(chosen_catalog(pipelines, catalog))
-    found = [_described(name, opened.open(name)) for name in opened.names()]
+    described = [_described(name, opened.open(name)) for name in opened.names()]
     if as_json:
-        echo(json.dumps({"tables": found}, indent=2))
-    elif not found:
+        echo(json.dumps({"tables": described}, indent=2))
+    elif not described:
         echo("No tables.", err=True)
     else:
         headings = ("table", ">columns", ">rows", ">files", ">size", "last commit", "location")
-        for line in columns(headings, [_row(one) for one in found]):
+        for line in columns(headings, [_row(table) for table in described]):
             echo(line)
 
 

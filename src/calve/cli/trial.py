@@ -61,10 +61,10 @@ def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str
     from calve.pipeline.plugins import PLUGINS  # here, so that `calve try --help` needs no Spark
 
     settings = only(parse(path, PLUGINS).pipelines, pipeline)
-    found = _attempt(settings, events, metadata)
-    for note in _notes(found):
+    outcome = _attempt(settings, events, metadata)
+    for note in _notes(outcome):
         echo(note, err=True)
-    for line in _json(found) if as_json else _text(found):
+    for line in _json(outcome) if as_json else _text(outcome):
         echo(line)
 
 
@@ -81,24 +81,24 @@ def _value(text: str) -> int | str:
     return int(text) if text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 19 else text
 
 
-def _json(found: Trial) -> Iterator[str]:
-    for event in found.events:
+def _json(outcome: Trial) -> Iterator[str]:
+    for event in outcome.events:
         yield json.dumps({"type": "event", **asdict(event)}, ensure_ascii=False)
-    for table in found.tables:
+    for table in outcome.tables:
         yield json.dumps({"type": "table", **asdict(table)}, ensure_ascii=False)
 
 
-def _text(found: Trial) -> Iterator[str]:
-    sinks = {one.sink for event in found.events for one in event.tables}
-    several = len(sinks | {one.sink for event in found.events for one in event.rejects}) > 1
-    for event in found.events:
+def _text(outcome: Trial) -> Iterator[str]:
+    sinks = {target.sink for event in outcome.events for target in event.tables}
+    several = len(sinks | {target.sink for event in outcome.events for target in event.rejects}) > 1
+    for event in outcome.events:
         yield from map(harmless, _event(event, several))
-    for table in found.tables:
+    for table in outcome.tables:
         yield ""
         yield from _table(table)
-    if found.events or found.tables:
+    if outcome.events or outcome.tables:
         yield ""
-    yield _summary(found)
+    yield _summary(outcome)
 
 
 def _event(event: EventFate, several: bool) -> Iterator[str]:
@@ -144,20 +144,20 @@ def _table(table: TableFate) -> Iterator[str]:
         yield harmless(f"  {name}: {why} in {many(count, 'event')}")
 
 
-def _summary(found: Trial) -> str:
-    rows = sum(table.rows for table in found.tables)
-    what = "target" if any(table.documents for table in found.tables) else "table"
-    counts = [f"{many(rows, 'row')} for {many(len([one for one in found.tables if one.rows]), what)}"]
-    rejected = sum(bool(event.rejects) for event in found.events)
-    unrouted = sum(not event.tables and not event.rejects and not event.dropped for event in found.events)
-    dropped = sum(event.dropped for event in found.events)
+def _summary(outcome: Trial) -> str:
+    rows = sum(table.rows for table in outcome.tables)
+    what = "target" if any(table.documents for table in outcome.tables) else "table"
+    counts = [f"{many(rows, 'row')} for {many(len([target for target in outcome.tables if target.rows]), what)}"]
+    rejected = sum(bool(event.rejects) for event in outcome.events)
+    unrouted = sum(not event.tables and not event.rejects and not event.dropped for event in outcome.events)
+    dropped = sum(event.dropped for event in outcome.events)
     counts += [f"{rejected:,} rejected"] * bool(rejected) + [f"{unrouted:,} skipped"] * bool(unrouted)
     counts += [f"{dropped:,} dropped"] * bool(dropped)
-    return f"{many(len(found.events), 'event')}: {', '.join(counts)}. Nothing was written."
+    return f"{many(len(outcome.events), 'event')}: {', '.join(counts)}. Nothing was written."
 
 
-def _notes(found: Trial) -> Iterator[str]:
-    for what, names in found.missing_metadata.items():
+def _notes(outcome: Trial) -> Iterator[str]:
+    for what, names in outcome.missing_metadata.items():
         yield f"Note: {what} uses metadata that sample events lack: {', '.join(names)}"
-    if found.has_unused_schema:
+    if outcome.has_unused_schema:
         yield "Note: the sample is JSON, so the schema of the topics is not used: types are those of its values"

@@ -44,8 +44,8 @@ def validate(ctx: click.Context, /, path: Path, connect: bool, conf: dict[str, s
         echo(f"Error: {problem}", err=True)
     if problems:
         ctx.exit(failures.FAILED)
-    count = sum(1 + len(one.feeds) for one in parsed.pipelines)
-    echo(f"OK: {many(count, 'pipeline')}: {', '.join(one.title for one in parsed.pipelines)}")
+    count = sum(1 + len(pipeline.feeds) for pipeline in parsed.pipelines)
+    echo(f"OK: {many(count, 'pipeline')}: {', '.join(pipeline.title for pipeline in parsed.pipelines)}")
 
 
 def _try(pipelines: list[PipelineSettings], conf: dict[str, str]) -> list[str]:

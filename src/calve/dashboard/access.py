@@ -71,7 +71,7 @@ class Access:
         name. An address cannot be given to anybody else.
         """
         name = host_name(header)
-        if name in {"localhost", self.host.lower(), *(one.lower() for one in self.names)}:
+        if name in {"localhost", self.host.lower(), *(own_name.lower() for own_name in self.names)}:
             return True
         try:
             return ipaddress.ip_address(name).is_loopback or not is_loopback(self.host)
@@ -91,8 +91,8 @@ class Access:
         except CookieError:
             return None
         with self._lock:
-            found = self._sessions.get(morsel.value) if morsel else None
-            return found if found and found.until > self.clock() else None
+            session = self._sessions.get(morsel.value) if morsel else None
+            return session if session and session.until > self.clock() else None
 
     def must_wait(self) -> bool:
         """Return whether there were too many wrong passwords in the last minute."""
@@ -130,9 +130,9 @@ class Access:
         with self._lock:
             while len(self._sessions) >= _MOST_SESSIONS:
                 del self._sessions[next(iter(self._sessions))]
-            made = Session(secrets.token_urlsafe(32), secrets.token_urlsafe(32), self.clock() + _LASTS_SECONDS)
-            self._sessions[made.token] = made
-            return made
+            session = Session(secrets.token_urlsafe(32), secrets.token_urlsafe(32), self.clock() + _LASTS_SECONDS)
+            self._sessions[session.token] = session
+            return session
 
     def log_out(self, session: Session) -> None:
         """End a session."""

@@ -166,17 +166,23 @@ class App:
 
     def _overview(self, session: Session | None) -> Response:
         reports, broken = read_all(self.state)
-        lines = sorted((overview(one, self.history.of(one.pipeline)) for one in reports), key=by_level)
-        found = [(one.pipeline, problem) for one in reports for problem in problems(one, self.history.of(one.pipeline))]
-        found += [(name, unreadable(error)) for name, error in broken.items()]
-        found.sort(key=lambda one: one[1].level != "bad")
-        return self._page(session, "overview.html", pipelines=lines, problems=found, is_empty=not (reports or broken))
+        lines = sorted((overview(report, self.history.of(report.pipeline)) for report in reports), key=by_level)
+        all_problems = [
+            (report.pipeline, problem)
+            for report in reports
+            for problem in problems(report, self.history.of(report.pipeline))
+        ]
+        all_problems += [(name, unreadable(error)) for name, error in broken.items()]
+        all_problems.sort(key=lambda pair: pair[1].level != "bad")
+        return self._page(
+            session, "overview.html", pipelines=lines, problems=all_problems, is_empty=not (reports or broken)
+        )
 
     def _pipeline(self, session: Session | None, name: str) -> Response:
         report = self._report(name)
         if report is None:
             return self._missing(session)
-        samples, replay, shown = self.history.of(name), read_replay(self.state, name), tables(report)
+        samples, replay, views = self.history.of(name), read_replay(self.state, name), tables(report)
         now = time.time()
         return self._page(
             session,
@@ -187,8 +193,8 @@ class App:
             charts=charts(samples, now),
             flow=self._of.flow(report),
             table_charts=self._of.charts(report, now),
-            tables=shown[:_MOST_TABLES],
-            more_tables=many(len(shown) - _MOST_TABLES, "more table") if len(shown) > _MOST_TABLES else "",
+            tables=views[:_MOST_TABLES],
+            more_tables=many(len(views) - _MOST_TABLES, "more table") if len(views) > _MOST_TABLES else "",
             commits=list(reversed(report.commits)),
             replayed=many(replay.events, "event") if replay and replay.events else "",
         )
@@ -215,8 +221,8 @@ class App:
         counts = [
             *(
                 (table_name, kind, count)
-                for table_name, one in report.tables.items()
-                for kind, count in one.rejects.items()
+                for table_name, table_report in report.tables.items()
+                for kind, count in table_report.rejects.items()
             ),
             *(("", kind, count) for kind, count in report.rejects_without_table().items()),
         ]
@@ -226,7 +232,7 @@ class App:
             report=report,
             code=code,
             table=table,
-            counts=sorted(counts, key=lambda one: -one[2]),
+            counts=sorted(counts, key=lambda row: -row[2]),
             found=newest(self.state, name, code, table),
         )
 
@@ -256,16 +262,16 @@ class App:
 
     @cached_property
     def _templates(self) -> jinja2.Environment:
-        made = jinja2.Environment(
+        environment = jinja2.Environment(
             loader=jinja2.PackageLoader("calve.dashboard"),
             autoescape=True,
             undefined=jinja2.StrictUndefined,
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        made.filters |= {"ago": ago, "harmless": harmless, "part": lambda text: quote(text, safe="")}
-        return made
+        environment.filters |= {"ago": ago, "harmless": harmless, "part": lambda text: quote(text, safe="")}
+        return environment
 
 
-def _equal(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())
+def _equal(first: str, other: str) -> bool:
+    return hmac.compare_digest(first.encode(), other.encode())

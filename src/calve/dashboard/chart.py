@@ -59,10 +59,10 @@ def charts(samples: Sequence[Sample], now: float) -> list[Chart]:
     axis = _Axis(min(max(first, now - SPAN_SECONDS), now - _LEAST_SECONDS), now)
     lag: Callable[[Sample], float | None] = _rows if in_rows else lambda sample: float(sample.lag_bytes)
     lag_title = "Lag: rows that wait in the source" if in_rows else "Lag: bytes that wait in the source"
-    rejects = list(_rates(samples, lambda one: one.rejects))
-    refused = list(_rates(samples, lambda one: one.refused))
+    rejects = list(_rates(samples, lambda sample: sample.rejects))
+    refused = list(_rates(samples, lambda sample: sample.refused))
     return [
-        _chart("Events read per second", list(_rates(samples, lambda one: one.events)), axis, amount),
+        _chart("Events read per second", list(_rates(samples, lambda sample: sample.events)), axis, amount),
         _chart(lag_title, list(_values(samples, lag)), axis, amount if in_rows else size),
         _chart(
             "Freshness: age of events when they became visible",
@@ -115,22 +115,22 @@ def _rates(samples: Sequence[Sample], count: Callable[[Sample], int]) -> Iterato
 
 def _values(samples: Sequence[Sample], value: Callable[[Sample], float | None]) -> Iterator[tuple[float, float]]:
     for sample in samples:
-        found = value(sample)
-        if found is not None:
-            yield sample.at, found
+        number = value(sample)
+        if number is not None:
+            yield sample.at, number
 
 
 def _chart(
-    title: str, points: _Points, axis: _Axis, shown: Callable[[float], str], gap_seconds: float = _GAP_SECONDS
+    title: str, points: _Points, axis: _Axis, as_text: Callable[[float], str], gap_seconds: float = _GAP_SECONDS
 ) -> Chart:
     begins = duration(axis.end - axis.start)
     if not points:
         return Chart(title, "", "unknown", [], begins, f"{title}: no figures yet")
     last, highest = points[-1][1], max(value for _, value in points)
     top = _round_up(highest)
-    grid = [(_y(top * part, top), shown(top * part)) for part in (1.0, 0.5)] if top else []
-    summary = f"{title}, over the last {begins}: now {shown(last)}, at most {shown(highest)}"
-    return Chart(title, _path(points, axis, top, gap_seconds), shown(last), grid, begins, summary)
+    grid = [(_y(top * part, top), as_text(top * part)) for part in (1.0, 0.5)] if top else []
+    summary = f"{title}, over the last {begins}: now {as_text(last)}, at most {as_text(highest)}"
+    return Chart(title, _path(points, axis, top, gap_seconds), as_text(last), grid, begins, summary)
 
 
 def _round_up(value: float) -> float:

@@ -89,13 +89,13 @@ class TableView:
 
 def overview(report: PipelineReport, samples: Sequence[Sample]) -> Overview:
     """Return a pipeline in one line."""
-    found = problems(report, samples)
+    all_problems = problems(report, samples)
     alive = liveness(report) == "alive"
     rejects = sum(report.rejects.values())
     freshness = report.freshness_seconds
     return Overview(
         name=report.pipeline,
-        level=_worst(found),
+        level=_worst(all_problems),
         state=harmless(state_of(report)),
         verdict=_verdict(report, samples, liveness(report)),
         rate=f"{amount(report.events_per_second)} events/s" if alive else "–",
@@ -117,11 +117,11 @@ def _lag_in_time(report: PipelineReport) -> str:
 
 def is_behind(samples: Sequence[Sample]) -> bool:
     """Return whether the lag has grown for five minutes, in every third of them, to more than a little."""
-    recent = [one for one in samples if one.at >= samples[-1].at - _TREND_SECONDS]
+    recent = [sample for sample in samples if sample.at >= samples[-1].at - _TREND_SECONDS]
     if len(recent) < 4 or recent[-1].at - recent[0].at < _TREND_SECONDS / 2:
         return False
-    in_rows = all(one.lag_rows >= 0 for one in recent)
-    lags = [one.lag_rows if in_rows else one.lag_bytes for one in recent]
+    in_rows = all(sample.lag_rows >= 0 for sample in recent)
+    lags = [sample.lag_rows if in_rows else sample.lag_bytes for sample in recent]
     steps = [lags[len(lags) * part // 3 - (part == 3)] for part in range(4)]
     grows = all(before < after for before, after in pairwise(steps))
     return grows and lags[-1] >= (_LEAST_LAG_ROWS if in_rows else _LEAST_LAG_BYTES)
@@ -139,17 +139,17 @@ def unreadable(error: CalveError) -> Problem:
 
 def tables(report: PipelineReport) -> list[TableView]:
     """Return the tables of a pipeline: those with errors first, then those that need maintenance, each by name."""
-    found = [_table(name, table, report) for name, table in sorted(report.tables.items())]
-    return sorted(found, key=by_level)
+    views = [_table(name, table, report) for name, table in sorted(report.tables.items())]
+    return sorted(views, key=by_level)
 
 
-def by_level(one: Problem | TableView | Overview) -> int:
+def by_level(entry: Problem | TableView | Overview) -> int:
     """Return the place of something in a list that begins with the worst."""
-    return ("bad", "note", "good").index(one.level)
+    return ("bad", "note", "good").index(entry.level)
 
 
-def _worst(found: Sequence[Problem]) -> Level:
-    return found[0].level if found else "good"
+def _worst(sorted_problems: Sequence[Problem]) -> Level:
+    return sorted_problems[0].level if sorted_problems else "good"
 
 
 def _verdict(report: PipelineReport, samples: Sequence[Sample], process: Liveness) -> str:

@@ -62,26 +62,26 @@ def newest(state: str, pipeline: str, code: str = "", table: str = "") -> Newest
         code: Only this code.
         table: Only this table.
     """
-    found = NewestRejects()
+    rejects = NewestRejects()
     try:
         stores = stores_at(locations_of(state, pipeline))
     except CalveError as error:
-        found.notes.append(str(error))
-        return found
-    chosen = (one for store in stores for one in _entries(store, found.notes) if one.is_of(pipeline))
+        rejects.notes.append(str(error))
+        return rejects
+    chosen = (letter for store in stores for letter in _entries(store, rejects.notes) if letter.is_of(pipeline))
     groups: dict[tuple[str | None, ...], Example] = {}
     for entry in islice(chosen, MOST_ENTRIES):
-        found.looked_at += entry.count
+        rejects.looked_at += entry.count
         if (code and entry.code != code) or (table and entry.table != table):
             continue
-        found.fields[entry.code, entry.field or ""] += entry.count
+        rejects.fields[entry.code, entry.field or ""] += entry.count
         key = entry.table, entry.code, entry.field, entry.reason
         if key in groups:
             groups[key] = replace(groups[key], count=groups[key].count + entry.count)
         elif len(groups) < _EXAMPLES:
             groups[key] = replace(_example(entry), count=entry.count)
-    found.examples = list(groups.values())
-    return found
+    rejects.examples = list(groups.values())
+    return rejects
 
 
 def _entries(store: LetterStore, notes: list[str]) -> Iterator[DeadLetter]:

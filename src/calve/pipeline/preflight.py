@@ -21,15 +21,15 @@ def check_sources(pipelines: Sequence[PipelineSettings], state: StateFolder, sta
     Raises:
         SettingsError: One cannot.
     """
-    for one in pipelines:
-        problem, hint, source = "", "", declared(one)
-        if state.is_shared and source.keeps_events_here and local_log(one) is None:
+    for pipeline in pipelines:
+        problem, hint, source = "", "", declared(pipeline)
+        if state.is_shared and source.keeps_events_here and local_log(pipeline) is None:
             problem = "keeps accepted events on a local disk, and the state is on an object store"
             hint = "Run it with a state in a local folder"
             if source.replicates:
                 hint = (
-                    f"Set `durable: replicated` of {one.source.name} to keep them on the store, or `log_folder` to a "
-                    "folder on a durable local disk"
+                    f"Set `durable: replicated` of {pipeline.source.name} to keep them on the store, or `log_folder` "
+                    "to a folder on a durable local disk"
                 )
         elif not state.is_shared and source.accepts and not source.keeps_events_here:
             problem = "is to keep accepted events on an object store (durable: replicated), and the state is local"
@@ -43,8 +43,8 @@ def check_sources(pipelines: Sequence[PipelineSettings], state: StateFolder, sta
             if source.replicates:
                 hint += "; or set durable: replicated, with the state on an object store"
         if problem:
-            name = f"The source {one.source.name} of {one.name}"
-            raise SettingsError(f"{name} {problem}", step="start", target=one.name, hint=hint)
+            name = f"The source {pipeline.source.name} of {pipeline.name}"
+            raise SettingsError(f"{name} {problem}", step="start", target=pipeline.name, hint=hint)
 
 
 def problems(
@@ -58,13 +58,13 @@ def problems(
         once: Whether they read only the current events.
         standby: Whether another driver may hold the state.
     """
-    for one in pipelines:
+    for pipeline in pipelines:
         for look in (
-            lambda one=one: None if standby else _ledger_and_source(one, state / one.name, once),
-            *[lambda folder=folder: try_folder(folder) for folder in local_folders(one)],
+            lambda pipeline=pipeline: None if standby else _ledger_and_source(pipeline, state / pipeline.name, once),
+            *[lambda folder=folder: try_folder(folder) for folder in local_folders(pipeline)],
         ):
             if error := _failure(look):
-                yield one.name, error
+                yield pipeline.name, error
 
 
 def local_folders(settings: PipelineSettings) -> list[Path]:

@@ -14,11 +14,11 @@ __all__ = ["needs_s3", "spark_conf"]
 
 def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
     """Return whether a sink or a source table is on S3, which needs Iceberg's AWS bundle."""
-    read = [catalog for one in pipelines for catalog in declared(one).catalogs]
-    written = [sink.value.locations for one in pipelines for sink in one.sinks]
+    read = [catalog for pipeline in pipelines for catalog in declared(pipeline).catalogs]
+    written = [sink.value.locations for pipeline in pipelines for sink in pipeline.sinks]
     return any(storage.needs_s3(properties) for properties in read + written)
 
 
 def spark_conf(pipelines: Sequence[PipelineSettings], conf: Mapping[str, str]) -> dict[str, str]:
     """Return Spark's settings for pipelines; those of the user override them."""
-    return (READING if any(declared(one).needs_spark for one in pipelines) else {}) | dict(conf)
+    return (READING if any(declared(pipeline).needs_spark for pipeline in pipelines) else {}) | dict(conf)

@@ -44,8 +44,8 @@ def java_class(jvm: Any, module: str, name: str) -> Any:
         if package not in classes:
             loader = _load(jvm, package, source)
             classes[package] = loader.loadClass(f"{package}.{name}")
-        found: Any = classes[package]
-        return found
+        loaded_class: Any = classes[package]
+        return loaded_class
 
 
 def _load(jvm: Any, package: str, source: str) -> Any:

@@ -99,7 +99,7 @@ def jvm_error(error: Exception, *, step: str = "", target: str = "") -> CalveErr
         )
     chain = [(throwable, list(_class_names(throwable))) for throwable in _causes(thrown)]
     causes = [throwable for throwable, _ in chain]
-    lasting = next(filter(None, (refusal(*one) for one in chain)), None)
+    lasting = next(filter(None, (refusal(*link) for link in chain)), None)
     for table in (BY_CLASS, BY_GENERAL_CLASS):
         for throwable, names in chain:
             name = next((name for name in names if name in table), None)
@@ -137,8 +137,8 @@ def innermost_message(error: Exception) -> str:
 
 def caused_by(error: Exception, *names: str) -> bool:
     """Return whether an exception of one of these Java classes (by full name) is behind a Python one."""
-    found = (name for throwable in _causes(java_exception(error)) for name in _class_names(throwable))
-    return any(name in names for name in found)
+    class_names = (name for throwable in _causes(java_exception(error)) for name in _class_names(throwable))
+    return any(name in names for name in class_names)
 
 
 def _causes(throwable: Any) -> Iterator[Any]:

@@ -22,8 +22,8 @@ class JavaNames:
         self._parent = parent
 
     def __getattr__(self, name: str) -> Any:
-        found = getattr(self._parent, name)
-        if isinstance(found, JavaPackage):
-            found = JavaNames(found)
-        vars(self)[name] = found
-        return found
+        member = getattr(self._parent, name)
+        if isinstance(member, JavaPackage):
+            member = JavaNames(member)
+        vars(self)[name] = member
+        return member

@@ -100,7 +100,7 @@ def _fetch(coordinate: str, file: Path) -> str:
     group, artifact, version = coordinate.split(":")
     address, headers = _repository()
     url = f"{address.rstrip('/')}/{group.replace('.', '/')}/{artifact}/{version}/{artifact}-{version}.jar"
-    digest, done, told = hashlib.sha256(), 0, time.monotonic()
+    digest, done, reported_at = hashlib.sha256(), 0, time.monotonic()
     with _opener().open(Request(url, headers=headers), timeout=_SILENT_SECONDS) as answer, file.open("wb") as out:
         total = int(answer.headers.get("content-length") or 0)
         print(f"Downloading {artifact} {version}, {total / 1e6:.0f} MB (once) …", file=sys.stderr, flush=True)
@@ -108,8 +108,8 @@ def _fetch(coordinate: str, file: Path) -> str:
             out.write(piece)
             digest.update(piece)
             done += len(piece)
-            if time.monotonic() - told > _TELL_SECONDS:
-                told = time.monotonic()
+            if time.monotonic() - reported_at > _TELL_SECONDS:
+                reported_at = time.monotonic()
                 print(f"      {done / 1e6:.0f} of {total / 1e6:.0f} MB", file=sys.stderr, flush=True)
     if done < total:
         raise OSError("the answer ended too early")

@@ -61,8 +61,8 @@ def find() -> Java:
         if version in SUPPORTED:
             return Java(executable, version, _wrapper_home(executable))
         candidates.append(f"{executable} (Java {version or 'of unknown version'})")
-    found = f"found only {', '.join(candidates)}" if candidates else "found none"
-    raise EngineError(f"Spark needs Java 17 or 21, {found}", step="engine", hint=_HINT)
+    unsuitable = f"found only {', '.join(candidates)}" if candidates else "found none"
+    raise EngineError(f"Spark needs Java 17 or 21, {unsuitable}", step="engine", hint=_HINT)
 
 
 def _candidates() -> Iterator[Path]:
@@ -81,14 +81,14 @@ def _candidates() -> Iterator[Path]:
 def _major_version(executable: Path) -> int | None:
     with contextlib.suppress(OSError):  # a JDK says it in a file, too
         text = (executable.resolve().parent.parent / "release").read_text(errors="replace")
-        if found := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE):
-            return int(found.group(1))
+        if match := re.search(r'^JAVA_VERSION="(?:1\.)?(\d+)', text, re.MULTILINE):
+            return int(match.group(1))
     try:
         ran = subprocess.run([executable, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
-    found = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
-    return int(found.group(1)) if found else None
+    match = re.search(r'version "(?:1\.)?(\d+)', ran.stderr + ran.stdout)
+    return int(match.group(1)) if match else None
 
 
 def _wrapper_home(executable: Path) -> Path:

@@ -43,8 +43,8 @@ class JvmOutput:
         os.close(self.pipe)
         self.ended()
         lines = [line.decode(errors="replace").rstrip() for line in self._kept_lines or []]
-        found = next((match[1] for line in lines if (match := _EXCEPTION.match(line))), None)
-        return found or next((line for line in lines if not _NO_REASON.match(line)), None)
+        exception = next((match[1] for line in lines if (match := _EXCEPTION.match(line))), None)
+        return exception or next((line for line in lines if not _NO_REASON.match(line)), None)
 
     def ended(self) -> None:
         """Wait until all output is passed on."""

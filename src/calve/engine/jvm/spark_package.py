@@ -14,10 +14,10 @@ __all__ = ["folder", "home", "version"]
 @cache
 def folder() -> Path:
     """Return the folder of the package."""
-    found = importlib.util.find_spec("pyspark")
-    assert found is not None
-    assert found.origin is not None
-    return Path(found.origin).parent
+    spec = importlib.util.find_spec("pyspark")
+    assert spec is not None
+    assert spec.origin is not None
+    return Path(spec.origin).parent
 
 
 def home() -> str:

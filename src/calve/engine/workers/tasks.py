@@ -81,21 +81,25 @@ class Tasks:
 
     def _collected(self, results: Any) -> list[Any]:
         try:
-            found = results.collect()
+            collected = results.collect()
         except JAVA_ERRORS as error:
             raise self._error(error) from error
-        for failed in (one for one in found if isinstance(one, _Failed)):
+        for failed in (outcome for outcome in collected if isinstance(outcome, _Failed)):
             raise failed.error
-        return list(found)
+        return list(collected)
 
     def _error(self, error: Exception) -> CalveError:
         """Return the error of a failed job: Java talks only to workers there, and what they raise comes as data."""
         if has_stopped(self._context):
             return EngineError("Spark has stopped while the pipeline ran", step="write", hint=_STOPPED)
-        known = jvm_error(error, step="write")
-        if isinstance(known, EngineError | SetupError) or caused_by(error, _PYTHON) or not caused_by(error, _SPARK):
-            return known
-        reason = "" if caused_by(error, *_CUT) else f": {known.message}"
+        calve_error = jvm_error(error, step="write")
+        if (
+            isinstance(calve_error, EngineError | SetupError)
+            or caused_by(error, _PYTHON)
+            or not caused_by(error, _SPARK)
+        ):
+            return calve_error
+        reason = "" if caused_by(error, *_CUT) else f": {calve_error.message}"
         return WorkerLostError(f"A worker ended while it ran a task{reason}", step="write", hint=_LOST)
 
 

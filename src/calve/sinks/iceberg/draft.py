@@ -59,9 +59,9 @@ def needed_fields(job: TaskTables, name: str, events: pa.Table, draft: Table | N
     good[rejects["row"].to_numpy()] = False
     if not good.any():
         return Needed(None, rejects)
-    found = infer(events.filter(pa.array(good & ~deletes)), job.fields)
+    fields_of_rows = infer(events.filter(pa.array(good & ~deletes)), job.fields)
     keys = frozenset(key.partition(".")[0] for key in job.identifier_columns)
-    return Needed(found.merge(infer(events.filter(pa.array(good & deletes)), Fields(include=keys))), rejects)
+    return Needed(fields_of_rows.merge(infer(events.filter(pa.array(good & deletes)), Fields(include=keys))), rejects)
 
 
 def _rejects(

@@ -60,7 +60,7 @@ class DraftRules:
             tuple(settings.partition_by),
             settings.event_time,
             metadata,
-            tuple(each.tables for each in settings.schemas),
+            tuple(schema.tables for schema in settings.schemas),
             settings.schema_evolution,
         )
 

@@ -59,17 +59,22 @@ class TableJob(TaskTables):
 
     def preview(self, table: str, events: pa.Table) -> Preview:
         """Return what conversion makes of events."""
-        known = self.tables.get(table)
-        if known is None or isinstance(known, Draft):
+        target = self.tables.get(table)
+        if target is None or isinstance(target, Draft):
             if not self.infers:
                 return Preview(rejects_table([]), is_misfit=True)
-            needed = needed_fields(self, table, events, known.table if isinstance(known, Draft) else None)
+            needed = needed_fields(self, table, events, target.table if isinstance(target, Draft) else None)
             is_misfit = needed.inferred is not None
             return Preview(needed.rejects, self.catalog, is_misfit, needed.inferred, is_absent=not is_misfit)
-        if isinstance(known, Absent):
-            return Preview(rejects_of_absent(known, events), is_absent=True)
-        found = self.converter(known).convert(self.with_batch(events))
-        is_misfit = found.unknown is not None
+        if isinstance(target, Absent):
+            return Preview(rejects_of_absent(target, events), is_absent=True)
+        converted = self.converter(target).convert(self.with_batch(events))
+        is_misfit = converted.unknown is not None
         return Preview(
-            found.rejects, self.catalog, is_misfit, found.unknown, nulled=found.nulled, ignored=found.ignored
+            converted.rejects,
+            self.catalog,
+            is_misfit,
+            converted.unknown,
+            nulled=converted.nulled,
+            ignored=converted.ignored,
         )

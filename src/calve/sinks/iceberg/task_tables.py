@@ -94,13 +94,13 @@ class TaskTables(SinkJob):
         return self.batch.add_to(events, frozenset(attribute for _, attribute in self.metadata_columns))
 
     def _declared(self, table: Table) -> frozenset[str]:
-        return frozenset(each.name for each in table.schema.fields if self.rules.types.of((each.name,)))
+        return frozenset(field.name for field in table.schema.fields if self.rules.types.of((field.name,)))
 
     def _local_times(self, table: Table) -> frozenset[str]:
         """Return the columns without a timestamp that the settings declare."""
         types = [(name.split("."), table.schema.find_type(name)) for name in table.schema.column_names]
         declared = {path[0] for path, kind in types if kind.is_primitive and self.rules.types.of(path)}
-        return frozenset(each.name for each in table.schema.fields) - declared - self._declared(table)
+        return frozenset(field.name for field in table.schema.fields) - declared - self._declared(table)
 
     def appends(self, table: str) -> bool:
         """Return whether rows are only appended to a table."""
@@ -115,10 +115,10 @@ class TaskTables(SinkJob):
 
     def conversion_key(self, table: str) -> Hashable:
         """Return the columns and options of a table to which rows are only appended."""
-        known = self.tables.get(table)
-        if self.changes or not isinstance(known, Table):
+        target = self.tables.get(table)
+        if self.changes or not isinstance(target, Table):
             return table
-        return known.columns_json, known.draft and known.draft.columns_json, self.options(known)
+        return target.columns_json, target.draft and target.draft.columns_json, self.options(target)
 
     def table_of(self, stream: Stream) -> tuple[Table, dict[str, str]]:
         """Return the table of a stream, and its properties."""
@@ -127,12 +127,12 @@ class TaskTables(SinkJob):
         assert isinstance(table, Table)
         return table, {**table.properties, **({} if are_letters else self.write_properties)}
 
-    def table_files(self, stream: Stream, one: Written, run: str, event_times: Mapping[str, int]) -> StagedFiles:
+    def table_files(self, stream: Stream, written: Written, run: str, event_times: Mapping[str, int]) -> StagedFiles:
         """Return what was written of a stream.
 
         Args:
             stream: The stream.
-            one: Its files.
+            written: Its files.
             run: Makes file names unique: pipeline, state and batch.
             event_times: The latest event times of its table, by origin.
         """
@@ -141,11 +141,11 @@ class TaskTables(SinkJob):
             catalog=self.catalog,
             table=stream.table,
             branch="main" if are_letters else self.branch,
-            uuid=one.table.uuid,
+            uuid=written.table.uuid,
             write_mode=EQUALITY_DELETE if are_letters else self.write_mode,
-            files=cast("list[ContentFile]", one.files),
-            rows=0 if stream.role is Role.DELETES else one.rows,
-            bytes=one.size_bytes,
+            files=cast("list[ContentFile]", written.files),
+            rows=0 if stream.role is Role.DELETES else written.rows,
+            bytes=written.size_bytes,
             event_times=dict(event_times),
             commit_rejects=self._commit_rejects(stream, run) if stream.role is Role.PARTIAL else None,
         )

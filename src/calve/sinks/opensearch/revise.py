@@ -127,7 +127,7 @@ class Reviser:
         answer = self._bulk.ask("POST", self._path, msgspec.json.encode({"docs": asked}))
         with self._bulk.client.understood():
             docs = structs.decode(answer.data, _Documents).docs if answer.status == 200 else []
-        wrong = next((one.error["type"] for one in docs if one.error.get("type", _NO_INDEX) != _NO_INDEX), "")
+        wrong = next((doc.error["type"] for doc in docs if doc.error.get("type", _NO_INDEX) != _NO_INDEX), "")
         if wrong or len(docs) != len(keys):
             raise SinkUnavailableError(
                 f"Documents of OpenSearch cannot be read: {wrong or f'status {answer.status}'}",

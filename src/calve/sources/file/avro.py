@@ -42,25 +42,25 @@ def _snappy(data: bytes) -> bytes:
             break
     if size > _LARGEST_BLOCK:
         raise ValueError("a block is too large")
-    found: bytes = pa.decompress(data[:-_CHECKSUM_BYTES], decompressed_size=size, codec="snappy", asbytes=True)
-    if zlib.crc32(found) != int.from_bytes(data[-_CHECKSUM_BYTES:], "big"):
+    unpacked: bytes = pa.decompress(data[:-_CHECKSUM_BYTES], decompressed_size=size, codec="snappy", asbytes=True)
+    if zlib.crc32(unpacked) != int.from_bytes(data[-_CHECKSUM_BYTES:], "big"):
         raise ValueError("a block has a wrong checksum")
-    return found
+    return unpacked
 
 
 def _unpacked(packed: Any, data: bytes) -> bytes:
-    found: bytes = packed.decompress(data, _LARGEST_BLOCK)
+    unpacked: bytes = packed.decompress(data, _LARGEST_BLOCK)
     if not packed.eof:
         raise ValueError("a block ends early, or is too large")
-    return found
+    return unpacked
 
 
 def _zstandard(data: bytes) -> bytes:
     with zstandard.ZstdDecompressor().stream_reader(data) as reader:
-        found = reader.read(_LARGEST_BLOCK)
+        unpacked = reader.read(_LARGEST_BLOCK)
         if reader.read(1):
             raise ValueError("a block is too large")
-    return found
+    return unpacked
 
 
 _CODECS: dict[str, Callable[[bytes], bytes]] = {
@@ -113,12 +113,12 @@ class _Bytes:
         return bool(self._left)
 
     def long(self) -> int:
-        found = 0
+        number = 0
         for shift in range(0, 64, 7):
             byte = self.take(1)[0]
-            found |= (byte & 0x7F) << shift
+            number |= (byte & 0x7F) << shift
             if byte < 0x80:
-                return (found >> 1) ^ -(found & 1)
+                return (number >> 1) ^ -(number & 1)
         raise _BrokenError("cannot be read as Avro: a number has more than 64 bits")
 
 

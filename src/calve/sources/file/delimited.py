@@ -142,7 +142,7 @@ class _Table:
             yield from self._rows.broken(f"cannot be read as CSV after row {self._row}: {error}", None)
             return
         rows = np.delete(np.arange(len(table) + len(ragged)), list(ragged))
-        rejects = {row: block.reject(*found) for row, found in ragged.items()}
+        rejects = {row: block.reject(*fault) for row, fault in ragged.items()}
         bad = _bad_rows(table) if block.has_marks else np.zeros(len(table), bool)
         if bad.any():
             reason = f"The row has bytes that are not {self._codec.encoding.upper()}"

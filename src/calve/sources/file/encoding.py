@@ -57,4 +57,4 @@ def has_marks(text: str) -> bool:
 def unmarked(text: str) -> bytes:
     """Return a text as UTF-8, with its marked bytes unchanged."""
     parts = enumerate(_PARTS.split(text))  # every second part is marked
-    return b"".join(bytes(ord(each) - _PRIVATE for each in part) if at % 2 else part.encode() for at, part in parts)
+    return b"".join(bytes(ord(mark) - _PRIVATE for mark in part) if at % 2 else part.encode() for at, part in parts)

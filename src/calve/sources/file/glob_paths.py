@@ -45,8 +45,8 @@ def _files_below(top: str) -> Iterator[str]:
         folder, above = folders.pop()
         try:
             status = os.stat(folder)  # noqa: PTH116 - once for each of thousands of folders
-            with os.scandir(folder) as found:
-                entries = list(found)
+            with os.scandir(folder) as listing:
+                entries = list(listing)
         except OSError:
             continue  # removed meanwhile, or not to be read
         identity = (status.st_dev, status.st_ino)

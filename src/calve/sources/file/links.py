@@ -12,14 +12,14 @@ from calve.sources.file.storage import Found
 __all__ = ["links_in"]
 
 
-def links_in(files: Iterable[Found], taken: Mapping[str, Found]) -> dict[str, str]:
+def links_in(files: Iterable[Found], earlier: Mapping[str, Found]) -> dict[str, str]:
     """Return the paths that are not read, each with the path under which the file is read.
 
     That is the path under which it has been read, else the one without symbolic links, else the first by name.
 
     Args:
         files: Listed files; objects of a store have no links.
-        taken: The files that have been read.
+        earlier: The files that have been read.
     """
     paths = defaultdict[tuple[int, int], list[Found]](list)
     for file in files:
@@ -29,9 +29,9 @@ def links_in(files: Iterable[Found], taken: Mapping[str, Found]) -> dict[str, st
     for same in paths.values():
         if len(same) > 1:
             first = min(
-                same, key=lambda file: (taken.get(file.path) != file, real_path(file.path) != file.path, file.path)
+                same, key=lambda file: (earlier.get(file.path) != file, real_path(file.path) != file.path, file.path)
             )
-            others = [file for file in same if file is not first and file.path not in taken]
+            others = [file for file in same if file is not first and file.path not in earlier]
             links |= {file.path: first.path for file in others if _are_one(file, first)}
     return links
 

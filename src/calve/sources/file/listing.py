@@ -45,38 +45,38 @@ class Listing:
         self._ready: list[Found] = []
         self.nothing_found = ""
 
-    def look(self, taken: Mapping[str, Found], once: bool) -> None:
+    def look(self, earlier: Mapping[str, Found], once: bool) -> None:
         """List all files now.
 
         Args:
-            taken: The files that must not be read again.
+            earlier: The files that must not be read again.
             once: Whether a file is read immediately, even if it may still change.
 
         Raises:
             SourceUnavailableError: The storage does not answer.
         """
         self._next_look = time.monotonic() + self._settings.poll_interval.total_seconds()
-        found: dict[str, Found] = {}
+        matched: dict[str, Found] = {}
         for pattern in self._patterns:
             matches = self._find(pattern)
             if not matches:
                 self._warn_once(pattern, f"Nothing matches {pattern} yet" if not once else f"Nothing matches {pattern}")
-            found |= {file.path: file for file in sorted(matches, key=lambda file: file.path)}
-        files = [file for file in found.values() if file.path in taken or self._is_readable(file)]
-        self.nothing_found = "" if files or taken else self._why_nothing(len(found))
-        links = links_in(files, taken)
+            matched |= {file.path: file for file in sorted(matches, key=lambda file: file.path)}
+        files = [file for file in matched.values() if file.path in earlier or self._is_readable(file)]
+        self.nothing_found = "" if files or earlier else self._why_nothing(len(matched))
+        links = links_in(files, earlier)
         for link, path in list(links.items())[:1]:
             others = f"; {len(links) - 1:,} more links like this" if len(links) > 1 else ""
             self._warn_once("links", f"{shown(link)} is another path of {shown(path)}, which is read once{others}")
-        self._ready = [file for file in files if file.path not in links and self._is_new(file, taken)]
+        self._ready = [file for file in files if file.path not in links and self._is_new(file, earlier)]
         if not once:
             self._ready = self._settled(self._ready)
 
-    def ready(self, taken: Mapping[str, Found], once: bool) -> list[Found]:
+    def ready(self, earlier: Mapping[str, Found], once: bool) -> list[Found]:
         """Return the new, complete, readable files in the order of the patterns, then by name."""
         if not once and time.monotonic() >= self._next_look:
-            self.look(taken, once)
-        self._ready = [file for file in self._ready if file.path not in taken]
+            self.look(earlier, once)
+        self._ready = [file for file in self._ready if file.path not in earlier]
         return self._ready
 
     def require(self) -> None:
@@ -112,12 +112,12 @@ class Listing:
     def _skip(self, path: str, why: str) -> None:
         self._warn_once((path, why), f"{shown(path)} is not read: it {why}")
 
-    def _is_new(self, file: Found, taken: Mapping[str, Found]) -> bool:
-        known = taken.get(file.path)
-        if known is not None and known != file:
+    def _is_new(self, file: Found, earlier: Mapping[str, Found]) -> bool:
+        former = earlier.get(file.path)
+        if former is not None and former != file:
             text = f"{shown(file.path)} has changed since it was read and is not read again; use a new name"
             self._warn_once(file, text)
-        return known is None
+        return former is None
 
     def _is_readable(self, file: Found) -> bool:
         if codec_of(file.path, self._settings) is None:

@@ -113,10 +113,10 @@ class Events:
         rows = np.flatnonzero(begins)
         cuts = starts[rows].tolist()
         if cuts:
-            found = [text[start:end] for start, end in pairwise(cuts)]
+            texts = [text[start:end] for start, end in pairwise(cuts)]
             numbers = (rows + self._lines + 1).tolist()
             yield from self._begin(
-                text[: cuts[0]], list(zip(found, numbers, strict=False)), text[cuts[-1] :], numbers[-1]
+                text[: cuts[0]], list(zip(texts, numbers, strict=False)), text[cuts[-1] :], numbers[-1]
             )
         elif not self.skipping:
             self._held += text
@@ -140,11 +140,11 @@ class Events:
 
     def _bound(self) -> Iterator[pa.RecordBatch]:
         """Give up an event that is certainly too long, and forget what is passed over."""
-        known = self._line if self._line_known else b""
-        if not self.skipping and len(self._held) + len(known) - len(b"\r\n") > EVENT_BYTES:
-            if known or self._held.strip(b"\n"):
+        line = self._line if self._line_known else b""
+        if not self.skipping and len(self._held) + len(line) - len(b"\r\n") > EVENT_BYTES:
+            if line or self._held.strip(b"\n"):
                 self.skipping = True
-                yield from self._too_long([(self._held + known, self._held_row)])
+                yield from self._too_long([(self._held + line, self._held_row)])
             else:  # blank lines alone are no event, however many; with a line after them they are too long
                 self._held = self._held[: EVENT_BYTES + len(b"\r\n") + 1]
         if self.skipping:
@@ -152,15 +152,17 @@ class Events:
 
     def _batches(self, texts: list[bytes], numbers: list[int]) -> Iterator[pa.RecordBatch]:
         """Yield events, but reject those that are too long."""
-        found = [(text.removesuffix(b"\n"), row) for text, row in zip(texts, numbers, strict=True) if text.strip(b"\n")]
-        events = [(text, row) for text, row in found if len(text) <= EVENT_BYTES]
+        numbered = [
+            (text.removesuffix(b"\n"), row) for text, row in zip(texts, numbers, strict=True) if text.strip(b"\n")
+        ]
+        events = [(text, row) for text, row in numbered if len(text) <= EVENT_BYTES]
         rows = pa.array([row for _, row in events], pa.int64()) if self._is_first else None
         yield from self._rows.batches(pa.array([text for text, _ in events], pa.binary()), rows)
-        yield from self._too_long([(text, row) for text, row in found if len(text) > EVENT_BYTES])
+        yield from self._too_long([(text, row) for text, row in numbered if len(text) > EVENT_BYTES])
 
-    def _too_long(self, found: list[tuple[bytes, int]]) -> Iterator[pa.RecordBatch]:
+    def _too_long(self, events: list[tuple[bytes, int]]) -> Iterator[pa.RecordBatch]:
         reason = f"The event has more than {EVENT_BYTES >> 20} MiB; check that `begins_with` matches the file"
-        yield from self._rows.rejects([(text, reason, row if self._is_first else None) for text, row in found])
+        yield from self._rows.rejects([(text, reason, row if self._is_first else None) for text, row in events])
 
 
 def beginnings(text: bytes, regex: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -187,5 +189,5 @@ def _matches(lines: pa.Array, regex: str) -> np.ndarray[Any, Any]:
         texts = lines.cast(pa.string())
     except pa.ArrowInvalid:
         texts = pa.array([line.decode(errors="replace") for line in lines.to_pylist()], pa.string())
-    found: np.ndarray[Any, Any] = pc.match_substring_regex(texts, regex).to_numpy(zero_copy_only=False)
-    return found.copy()
+    flags: np.ndarray[Any, Any] = pc.match_substring_regex(texts, regex).to_numpy(zero_copy_only=False)
+    return flags.copy()

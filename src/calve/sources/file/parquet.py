@@ -45,9 +45,9 @@ def _read_group(
         for batch in reader.iter_batches(_BATCH_ROWS, row_groups=[index], use_threads=False):
             batch = without_empty_nanoseconds(batch.cast(schema) if batch.schema != schema else batch)
             declared = declaration(batch.schema.remove_metadata())
-            for found in rows.typed(batch, row_numbers(row + done, len(batch)), declared):
-                yield found
-                done += len(found)
+            for part in rows.typed(batch, row_numbers(row + done, len(batch)), declared):
+                yield part
+                done += len(part)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         first, length = _extent(opened.metadata.row_group(index))
         file.seek(first)

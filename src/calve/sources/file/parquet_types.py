@@ -26,7 +26,7 @@ def reader_of_group(file: pa.NativeFile, opened: parquet.ParquetFile, index: int
     if not names:
         return opened
     precise = open_parquet(file, "ns")
-    pairs = zip(*(each.read_row_group(index, columns=names).columns for each in (opened, precise)), strict=True)
+    pairs = zip(*(reader.read_row_group(index, columns=names).columns for reader in (opened, precise)), strict=True)
     same = (micros.cast(nanos.type, safe=False).equals(nanos) for micros, nanos in pairs)
     return opened if all(same) else precise
 

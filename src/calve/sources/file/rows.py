@@ -83,12 +83,12 @@ class Rows:
             "file_row": numbers,
             DECLARED: _declared(declaration, len(rows)),
         }
-        made = pa.table(columns)
-        yield from (made if joinable(columns[TYPED].type) else with_text(made)).to_batches()
+        table = pa.table(columns)
+        yield from (table if joinable(columns[TYPED].type) else with_text(table)).to_batches()
 
-    def rejects(self, found: Sequence[tuple[bytes, str, int | None]]) -> Iterator[pa.RecordBatch]:
+    def rejects(self, rejected: Sequence[tuple[bytes, str, int | None]]) -> Iterator[pa.RecordBatch]:
         """Yield rows for texts that are not events, each with its reason and its row number, if known."""
-        texts, reasons, numbers = [list(column) for column in zip(*found, strict=True)] if found else ([], [], [])
+        texts, reasons, numbers = [list(column) for column in zip(*rejected, strict=True)] if rejected else ([], [], [])
         events = pa.array([text[:REMAINS_BYTES] for text in texts], pa.binary())
         yield from self.batches(events, pa.array(numbers, pa.int64()), pa.array(reasons, pa.string()))
 

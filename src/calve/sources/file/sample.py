@@ -49,18 +49,18 @@ def shown_name(name: str) -> str:
     return "stdin" if name == "-" else name
 
 
-def sample_lines(data: bytes, shown: str, settings: FileSettings | None = None) -> pa.Table:
-    """Return the events of a sample, plain or compressed; `shown` is its name in errors.
+def sample_lines(data: bytes, title: str, settings: FileSettings | None = None) -> pa.Table:
+    """Return the events of a sample, plain or compressed; `title` is its name in errors.
 
     Raises:
         SourceError: It is too large for a sample, or damaged.
     """
     if len(data) > SAMPLE_BYTES:
-        raise _error(f"{shown} has more than {SAMPLE_BYTES >> 20} MiB", shown, "Use a part of it, e.g. with `head`")
-    codec = codec_of(shown, settings) if settings else None
-    codec = codec or _by_content(data, shown)
+        raise _error(f"{title} has more than {SAMPLE_BYTES >> 20} MiB", title, "Use a part of it, e.g. with `head`")
+    codec = codec_of(title, settings) if settings else None
+    codec = codec or _by_content(data, title)
     settings = replace(settings or FileSettings(path=""), codec=codec)
-    batches = list(read_part(pa.BufferReader(data), Part(shown, 0, len(data), len(data), 0), settings))
+    batches = list(read_part(pa.BufferReader(data), Part(title, 0, len(data), len(data), 0), settings))
     events = pa.Table.from_batches(batches, None if batches else SCHEMA)
     events = with_text(events)
     if MALFORMED not in events.column_names:  # rows of Parquet
@@ -86,14 +86,14 @@ def _unknown(count: int) -> pa.Array:
     return pa.nulls(count, pa.int64())
 
 
-def _by_content(data: bytes, shown: str) -> CodecSettings:
+def _by_content(data: bytes, title: str) -> CodecSettings:
     """Return the codec of a sample whose source has none; text is NDJSON."""
     for start, codec in _BY_CONTENT.items():
         if data.startswith(start):
             return codec
     if b"\0" in data[:_HEAD_BYTES] and not data.startswith(_PACKED):
         hint = "Use NDJSON, or a Parquet, Avro or ORC file; values of a topic need its `serde_format` and `schema`"
-        raise _error(f"The sample events {shown} are binary, of a format that the pipeline does not name", shown, hint)
+        raise _error(f"The sample events {title} are binary, of a format that the pipeline does not name", title, hint)
     return _NDJSON
 
 
@@ -103,7 +103,7 @@ def read_bytes(name: str) -> bytes:
     Raises:
         SourceError: The file does not exist, or cannot be read.
     """
-    shown = shown_name(name)
+    title = shown_name(name)
     try:
         if name == "-":
             return sys.stdin.buffer.read(SAMPLE_BYTES + 1)
@@ -111,7 +111,7 @@ def read_bytes(name: str) -> bytes:
             return file.read(SAMPLE_BYTES + 1)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise _error(f"The sample events {shown} cannot be read: {why}", shown, "Use an NDJSON file") from error
+        raise _error(f"The sample events {title} cannot be read: {why}", title, "Use an NDJSON file") from error
 
 
 def _error(message: str, target: str, hint: str) -> SourceError:

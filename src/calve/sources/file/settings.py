@@ -314,10 +314,10 @@ class FileSettings(FormatSettings):
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse empty paths and storages that cannot be read."""
         for pattern in self.patterns:
-            scheme, found, _ = pattern.partition("://")
+            scheme, separator, _ = pattern.partition("://")
             if not pattern.strip():
                 yield "path", "a path is empty"
-            elif found and scheme not in ("s3", "s3a", "file"):
+            elif separator and scheme not in ("s3", "s3a", "file"):
                 yield "path", f"{scheme}:// cannot be read; use a local path or s3://bucket/key"
             elif self.tail and scheme in ("s3", "s3a"):
                 yield "path", "`tail` follows local files; objects never grow, so read them without `tail`"

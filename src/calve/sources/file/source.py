@@ -103,11 +103,11 @@ class FileSource:
         if count in self._planned:
             return self._planned[count]
         chosen: list[Found] = []
-        left = max_bytes
+        bytes_left = max_bytes
         ready = self._ready(position)
         for file in ready:
-            left -= file.size_bytes
-            if chosen and left < 0:
+            bytes_left -= file.size_bytes
+            if chosen and bytes_left < 0:
                 break
             chosen.append(file)
         if not chosen:
@@ -163,11 +163,11 @@ class FileSource:
 
     def _split(self, file: Found) -> list[Split]:
         """Divide a file; the parts are the same in every plan."""
-        found = [(0, file.size_bytes)]
+        extents = [(0, file.size_bytes)]
         codec = codec_of(file.path, self._settings)
         if file.size_bytes > PART_BYTES and codec and divisible(codec, self._compression(file)):
-            found = ranges(file.size_bytes, PART_BYTES)
-        parts = [Part(file.path, start, end, file.size_bytes, file.modified) for start, end in found]
+            extents = ranges(file.size_bytes, PART_BYTES)
+        parts = [Part(file.path, start, end, file.size_bytes, file.modified) for start, end in extents]
         return [Split(asdict(part), part.end - part.start) for part in parts]
 
     def _compression(self, file: Found) -> str:

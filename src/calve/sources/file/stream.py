@@ -37,11 +37,11 @@ class Plain:
 
     def __iter__(self) -> Iterator[bytes]:
         self._file.seek(0)
-        left = self._end
-        while left and (block := self._file.read(min(BLOCK_BYTES, left))):
-            left -= len(block)
+        bytes_left = self._end
+        while bytes_left and (block := self._file.read(min(BLOCK_BYTES, bytes_left))):
+            bytes_left -= len(block)
             yield block
-        self.broken = _shrunk(self._end - left, self._end) if left else ""
+        self.broken = _shrunk(self._end - bytes_left, self._end) if bytes_left else ""
 
 
 class Lines:
@@ -70,8 +70,8 @@ class Lines:
         at -= 1
         self._file.seek(at)
         while block := self._file.read(min(_SEEK_BYTES, self._size - at)):
-            if (found := block.find(b"\n")) >= 0:
-                return int(at + found + 1)
+            if (newline := block.find(b"\n")) >= 0:
+                return int(at + newline + 1)
             at += len(block)
         return self._size
 
@@ -138,8 +138,8 @@ def strip_suffix(path: str) -> str:
     return next((path[: -len(suffix)] for suffix in _SUFFIXES if path.lower().endswith(suffix)), path)
 
 
-def _shrunk(found: int, expected: int) -> str:
-    return f"ends at byte {found} where {expected} bytes were listed (cut or replaced while it was read?)"
+def _shrunk(end: int, expected: int) -> str:
+    return f"ends at byte {end} where {expected} bytes were listed (cut or replaced while it was read?)"
 
 
 _DECOMPRESSORS: dict[str, Callable[[], Any]] = {

@@ -54,12 +54,12 @@ def split(body: bytes, most: int = MAX_EVENTS) -> Events:
     Raises:
         RefusedError: The body is something else (400), or has too many events (413); nothing of it is accepted.
     """
-    found = split_body(body, most)
-    if found is None:
+    parsed = split_body(body, most)
+    if parsed is None:
         return split_exactly(body, most)
-    if isinstance(found, BodyRefusal):
-        raise _too_many(most) if found.is_too_large else _bad(found.reason)
-    return Events(*found)
+    if isinstance(parsed, BodyRefusal):
+        raise _too_many(most) if parsed.is_too_large else _bad(parsed.reason)
+    return Events(*parsed)
 
 
 def split_exactly(body: bytes, most: int = MAX_EVENTS) -> Events:
@@ -161,14 +161,14 @@ def gunzip(body: bytes, limit: int, ratio: int = _DEFLATE_RATIO) -> bytes:
     """
     parts: list[bytes] = []
     most = min(limit, max(_RATIO_BYTES, ratio * len(body)))
-    left, at, ends = most, 0, time.monotonic() + _GZIP_SECONDS
+    bytes_left, at, ends = most, 0, time.monotonic() + _GZIP_SECONDS
     member = zlib.decompressobj(_GZIP)
     try:
         while at < len(body):
             part = body[at : at + _GZIP_BYTES]
-            parts.append(member.decompress(part, left + 1))
-            left -= len(parts[-1])
-            if left < 0:
+            parts.append(member.decompress(part, bytes_left + 1))
+            bytes_left -= len(parts[-1])
+            if bytes_left < 0:
                 name = "max_request_length" if most == limit else "max_compression_ratio"
                 raise RefusedError(Response(413, f"The unpacked body is longer than {name} allows: {most} bytes."))
             if time.monotonic() > ends:
@@ -205,10 +205,10 @@ def _split_slowly(text: str) -> list[bytes]:
 
 def _pass(text: str, at: int, expected: str) -> int:
     """Return the position after a character and the white space around it."""
-    found = re.compile(rf"[ \t\r\n]*{re.escape(expected)}[ \t\r\n]*").match(text, at)
-    if found is None:
+    match = re.compile(rf"[ \t\r\n]*{re.escape(expected)}[ \t\r\n]*").match(text, at)
+    if match is None:
         raise ValueError(f"JSON is malformed: expected '{expected}' (character {at})")
-    return found.end()
+    return match.end()
 
 
 def _no_constant(name: str) -> Any:

@@ -225,7 +225,7 @@ class Connection(asyncio.Protocol):
     @property
     def held_bytes(self) -> int:
         """Bytes of bodies that are not answered yet."""
-        return sum(each.size for each in (self._reading, self._current, *self._waiting) if each)
+        return sum(request.size for request in (self._reading, self._current, *self._waiting) if request)
 
     def tick(self) -> None:
         """Act on a deadline that has passed."""

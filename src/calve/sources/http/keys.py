@@ -108,7 +108,7 @@ def _read(files: SourceFiles, name: str) -> tuple[list[bytes], float]:
     whole = data.rfind(b"\n") + 1
     if whole != len(data):  # a crash cut the last line; its segment still exists
         files.write(name, data[:whole])
-    found, newest_ms = list[bytes](), 0
+    keys, newest_ms = list[bytes](), 0
     for line in data[:whole].splitlines():
         time_ms, _, key = line.partition(b" ")
         if not (time_ms.isdigit() and key):
@@ -118,6 +118,6 @@ def _read(files: SourceFiles, name: str) -> tuple[list[bytes], float]:
                 target=name,
                 hint="Restore it from a copy; without it repeated requests become duplicates",
             )
-        found.append(key)
+        keys.append(key)
         newest_ms = max(newest_ms, int(time_ms))
-    return found, max(time.time() - newest_ms / 1000, 0.0)
+    return keys, max(time.time() - newest_ms / 1000, 0.0)

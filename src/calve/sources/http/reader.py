@@ -45,9 +45,9 @@ class _Gathered:
 
     def struct(self, names: tuple[str, ...]) -> pa.StructArray:
         """Return the headers of each row's request."""
-        told = [(msgspec.json.decode(text) if text else {}, rows) for text, rows in self.headers]
+        decoded = [(msgspec.json.decode(text) if text else {}, rows) for text, rows in self.headers]
         columns = [
-            pa.concat_arrays([pa.repeat(pa.scalar(headers.get(name), pa.string()), rows) for headers, rows in told])
+            pa.concat_arrays([pa.repeat(pa.scalar(headers.get(name), pa.string()), rows) for headers, rows in decoded])
             for name in names
         ]
         return pa.StructArray.from_arrays(columns, list(names))

@@ -176,9 +176,9 @@ class Server:
 
     def _sweep(self) -> None:
         """Act on deadlines, and refuse requests while bodies fill the memory."""
-        self._service.crowded = sum(each.held_bytes for each in self._connections) > HELD_BYTES
+        self._service.crowded = sum(peer.held_bytes for peer in self._connections) > HELD_BYTES
         now = self.now()
-        for connection in [each for each in self._connections if each.deadline < now]:
+        for connection in [peer for peer in self._connections if peer.deadline < now]:
             connection.tick()
 
     async def _drain(self) -> None:

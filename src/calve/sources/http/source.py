@@ -50,7 +50,7 @@ class HttpSource:
             self._folder.make()
             self._keys.load()
             self._index.load(position)
-            self._keys.add(key for each in self._index.segments for key in each.keys)
+            self._keys.add(key for segment in self._index.segments for key in segment.keys)
             self._log.open(self._server.answered)
         except OSError as error:
             raise SourceError(
@@ -81,8 +81,8 @@ class HttpSource:
         if not self._serving:
             return None
         host, port = self.address
-        shown = f"[{host}]" if ":" in host else host
-        return f"{'https' if self._settings.ssl else 'http'}://{shown}:{port}{self._service.path}"
+        url_host = f"[{host}]" if ":" in host else host
+        return f"{'https' if self._settings.ssl else 'http'}://{url_host}:{port}{self._service.path}"
 
     def backlog(self, position: Position | None) -> Backlog:
         """Return the size of the events after a position.

@@ -34,7 +34,9 @@ def _field(name: str, kind: Any) -> Field:
         return Field(name, _KINDS.get(kind, "string"))
     match kind["type"]:
         case "struct":
-            return Field(name, "struct", fields=tuple(_field(each["name"], each["type"]) for each in kind["fields"]))
+            return Field(
+                name, "struct", fields=tuple(_field(member["name"], member["type"]) for member in kind["fields"])
+            )
         case "list":
             return Field(name, "array", fields=(_field("", kind["element"]),))
     return Field(name, "map", fields=(_field("", kind["value"]), _field("", kind["key"])))

@@ -124,7 +124,7 @@ class Followed:
         return TableOffset(history.uuid, load=self._head)
 
     def _begin_after(self, history: History, time_ms: int) -> TableOffset:
-        earlier = [each.snapshot_id for each in history.line if each.committed_ms <= time_ms]
+        earlier = [snapshot.snapshot_id for snapshot in history.line if snapshot.committed_ms <= time_ms]
         if not earlier and history.line and history.line[0].parent_id is not None:
             raise PositionLostError(
                 f"The snapshots of {self.name} from {self._settings.start_timestamp} on have partly expired",
@@ -174,13 +174,13 @@ class Followed:
         if offset.snapshot == self._until and self._has_end:
             return []
         try:
-            found = steps(history, offset.snapshot, self._until)
+            ahead = steps(history, offset.snapshot, self._until)
         except PositionLostError:
             leap = difference(history, offset.snapshot) if self._reloads and offset.snapshot is not None else None
             if leap is None:
                 raise
-            found = leap
-        return joined(history, found, _JOINED, most_bytes // _LOADED_SHARE) if most_bytes else found
+            ahead = leap
+        return joined(history, ahead, _JOINED, most_bytes // _LOADED_SHARE) if most_bytes else ahead
 
     def write(self, spools: Spools, offset: TableOffset, step: SnapshotStep, most_bytes: int) -> TableOffset:
         """Write the changes of a step to a spool; return the offset at its beginning.
@@ -200,8 +200,8 @@ class Followed:
             if changes is None:
                 return then
             name = f"{step.snapshot.snapshot_id}-{uuid.uuid4().hex[:8]}"
-            with reading(self.name), self._with_twins(changes, plan, step) as found:
-                written = events(found, self.name, step.snapshot, self._changes.identity, self._settings.row_id_column)
+            with reading(self.name), self._with_twins(changes, plan, step) as frame:
+                written = events(frame, self.name, step.snapshot, self._changes.identity, self._settings.row_id_column)
                 spools.write(name, written, SourceTable(self.name, offset.uuid, self._schema_json()))
         return offset.opened(name, then)
 
@@ -223,7 +223,7 @@ class Followed:
             if self._is_unchecked or not whole.files[ADDED]:
                 yield changes
                 return
-            with keeping_twins(changes, identity, self._changes.rows_of(whole)) as (found, count):
+            with keeping_twins(changes, identity, self._changes.rows_of(whole)) as (frame, count):
                 if count:
                     self._log.warning(
                         f"{many(count, 'key')} of deleted rows of {self.name} other rows have, too: keys are not "
@@ -231,7 +231,7 @@ class Followed:
                         "of these rows",
                         table=self.name,
                     )
-                yield found
+                yield frame
 
     def _schema_json(self) -> str:
         schema = json.loads(self._changes.schema_json())

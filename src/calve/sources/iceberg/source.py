@@ -73,7 +73,7 @@ class IcebergSource:
         self._looked = 0.0
         self._once = False
 
-    def start(self, found: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
+    def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """Find the tables, and their first offsets; with `once`, also their ends.
 
         Raises:
@@ -86,8 +86,8 @@ class IcebergSource:
         for table in self._tables.values():
             if once:
                 table.end_here()
-        self._begin(found)
-        at = self._offsets(found)
+        self._begin(position)
+        at = self._offsets(position)
         self._spools.keep_only(_open(at).union(*(_spools(planned.splits) for planned in pending)))
         for name, offset in at.items():
             self._protect(name, offset)
@@ -104,38 +104,40 @@ class IcebergSource:
         for table in self._tables.values():
             table.check()
 
-    def backlog(self, found: Position | None) -> Backlog:
+    def backlog(self, position: Position | None) -> Backlog:
         """Estimate the waiting events; check for new snapshots every `polling_interval`, if none is known."""
-        waiting = self._waiting(found)
+        waiting = self._waiting(position)
         interval = self._settings.polling_interval.total_seconds()
         if not waiting and not self._once and monotonic() - self._looked >= interval:
             self._look()
-            waiting = self._waiting(found)
+            waiting = self._waiting(position)
         return Backlog(-1, waiting) if waiting else Backlog()
 
-    def plan(self, found: Position | None, max_bytes: int) -> Planned | None:
+    def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Write the next changes to spools, and plan a batch of about `max_bytes` at most.
 
         Raises:
             PositionLostError: The next changes have expired.
         """
         try:
-            return self._plan(found, max_bytes)
+            return self._plan(position, max_bytes)
         except PositionLostError:
             self._look()  # a snapshot may just have expired; the others may be enough
-            return self._plan(found, max_bytes)
+            return self._plan(position, max_bytes)
 
     def tables(self, planned: Planned) -> list[SourceTable]:
         """Return the tables of a batch's events, with the schemas of their rows."""
         spools = dict.fromkeys(split.body["spool"] for split in planned.splits)
-        found = [table for spool in spools if (table := self._spools.table(spool))]
-        return list({table.name: table for table in found}.values())
+        source_tables = [table for spool in spools if (table := self._spools.table(spool))]
+        return list({table.name: table for table in source_tables}.values())
 
     def acknowledge(self, planned: Planned) -> None:
         """Remove the spooled files of a committed batch, and move the tags."""
-        found = offsets(planned.position)
-        self._spools.remove([(split.body["spool"], split.body["part"]) for split in planned.splits], _open(found))
-        for name, offset in found.items():
+        table_offsets = offsets(planned.position)
+        self._spools.remove(
+            [(split.body["spool"], split.body["part"]) for split in planned.splits], _open(table_offsets)
+        )
+        for name, offset in table_offsets.items():
             self._protect(name, offset)
 
     def stop(self) -> None:
@@ -144,21 +146,21 @@ class IcebergSource:
     def _open_tables(self) -> None:
         planner = None
         reloads = self._settings.on_lost_position == "reload"
-        for one in self._settings.tables:
-            lake = self._lake_of(self._settings.catalog_of(one))
+        for settings in self._settings.tables:
+            lake = self._lake_of(self._settings.catalog_of(settings))
             planner = planner or Planner(lake.spark)
-            load = partial(lake.load_java, one.table_name)
-            self._tables[one.table_name] = Followed(planner, one, load, reloads, self._log)
+            load = partial(lake.load_java, settings.table_name)
+            self._tables[settings.table_name] = Followed(planner, settings, load, reloads, self._log)
 
     def _look(self) -> None:
         for table in self._tables.values():
             table.look()
         self._looked = monotonic()
 
-    def _begin(self, found: Position | None) -> None:
+    def _begin(self, last_position: Position | None) -> None:
         """Record the first offsets of new tables: the same in every later start."""
         self._begun = offsets(self._read_begun())
-        new = self._tables.keys() - self._begun.keys() - offsets(found).keys()
+        new = self._tables.keys() - self._begun.keys() - offsets(last_position).keys()
         if not new:
             return
         self._begun |= {name: table.begin() for name, table in self._tables.items() if name in new}
@@ -167,60 +169,60 @@ class IcebergSource:
     def _read_begun(self) -> Position | None:
         return values.read(self._folder, _BEGUN)
 
-    def _offsets(self, found: Position | None) -> dict[str, TableOffset]:
+    def _offsets(self, position: Position | None) -> dict[str, TableOffset]:
         """Return the offset of each table, after all steps that change no row, and replaced if it is lost."""
-        known = self._begun | offsets(found)
+        table_offsets = self._begun | offsets(position)
         result = {}
         for name, table in self._tables.items():
-            offset = known[name]
+            offset = table_offsets[name]
             behind, ahead = self._passed.get(name, (offset, offset))
             ahead = ahead if behind == offset else offset
             result[name] = ahead if ahead.open else table.here(ahead)
             self._passed[name] = offset, result[name]
         return result
 
-    def _waiting(self, found: Position | None) -> int:
+    def _waiting(self, position: Position | None) -> int:
         total = 0
-        for name, offset in self._offsets(found).items():
+        for name, offset in self._offsets(position).items():
             if offset.open:
                 total += sum(part.size_bytes for part in self._spools.parts(offset.open.spool, offset.open.part)) or 1
             else:
                 total += self._tables[name].waiting_bytes(offset)
         return total
 
-    def _plan(self, found: Position | None, max_bytes: int) -> Planned | None:
-        at = self._offsets(found)
+    def _plan(self, last_position: Position | None, max_bytes: int) -> Planned | None:
+        at = self._offsets(last_position)
         splits: list[Split] = []
-        made: set[str] = set()
+        spools: set[str] = set()
         used: frozenset[str] = frozenset()
         try:
-            self._gather(at, splits, made, max_bytes)
+            self._gather(at, splits, spools, max_bytes)
             used = _spools(splits) | _open(at)
         finally:
-            self._spools.drop(made - used)
+            self._spools.drop(spools - used)
         if not splits:
             self._passed |= {name: (self._passed[name][0], offset) for name, offset in at.items()}
             return None
         more = tuple(name for name, offset in at.items() if self._has_more(name, offset))
-        return Planned(splits, position({**offsets(found), **at}), more)
+        return Planned(splits, position({**offsets(last_position), **at}), more)
 
-    def _gather(self, at: dict[str, TableOffset], splits: list[Split], made: set[str], max_bytes: int) -> None:
-        """Advance the offsets and plan files until there are enough; `made` collects the spools written for it."""
-        left = max_bytes
+    def _gather(self, at: dict[str, TableOffset], splits: list[Split], spools: set[str], max_bytes: int) -> None:
+        """Advance the offsets and plan files until there are enough; `spools` collects the spools written for it."""
+        bytes_left = max_bytes
         for _ in range(_SPOOLS):
-            name = self._due(at) if left > 0 else None
+            name = self._due(at) if bytes_left > 0 else None
             if name is None:
                 return
             if not at[name].open:
                 step = self._tables[name].due(at[name], max_bytes)
                 assert step is not None
                 at[name] = self._tables[name].write(self._spools, at[name], step, max_bytes)
-                made |= _open({name: at[name]})
+                spools |= _open({name: at[name]})
             if not self._is_alike(at[name], splits):
                 return  # the schema has changed: another batch
-            at[name], taken = self._take(at[name], left)
-            splits += taken
-            left -= sum(split.size_bytes for split in taken)
+            at[name], added = self._take(at[name], bytes_left)
+            splits += added
+            bytes_left -= sum(split.size_bytes for split in added)
 
     def _due(self, at: Mapping[str, TableOffset]) -> str | None:
         """Return the next table: one with an open spool, then one that is being loaded, then the earliest commit."""
@@ -265,8 +267,8 @@ def _spools(splits: Sequence[Split]) -> frozenset[str]:
     return frozenset(split.body["spool"] for split in splits)
 
 
-def _open(found: Mapping[str, TableOffset]) -> frozenset[str]:
-    return frozenset(offset.open.spool for offset in found.values() if offset.open)
+def _open(table_offsets: Mapping[str, TableOffset]) -> frozenset[str]:
+    return frozenset(offset.open.spool for offset in table_offsets.values() if offset.open)
 
 
 def open(

@@ -76,6 +76,6 @@ def offsets(position: Position | None) -> dict[str, TableOffset]:
     return {table: TableOffset.from_json(offset) for table, offset in (position or {}).get("tables", {}).items()}
 
 
-def position(found: Mapping[str, TableOffset]) -> Position:
+def position(table_offsets: Mapping[str, TableOffset]) -> Position:
     """Return the position of offsets."""
-    return {"tables": {table: offset.to_json() for table, offset in found.items()}}
+    return {"tables": {table: offset.to_json() for table, offset in table_offsets.items()}}

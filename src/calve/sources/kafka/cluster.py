@@ -64,11 +64,11 @@ class Cluster:
             SourceUnavailableError: The brokers do not answer.
         """
         described = self._describe_patiently()
-        found: dict[str, Topic] = {}
+        topics: dict[str, Topic] = {}
         for name, description in described.items():
-            partitions = [TopicPartition(name, each.id) for each in description.partitions]
-            found[name] = Topic(_id(description), self._offset_ranges(self._topics[name], partitions))
-        return found
+            partitions = [TopicPartition(name, partition.id) for partition in description.partitions]
+            topics[name] = Topic(_id(description), self._offset_ranges(self._topics[name], partitions))
+        return topics
 
     def at(self, topics: dict[str, Topic], timestamp_ms: int) -> dict[str, dict[int, int]]:
         """Return for each partition the offset of the first record at or after a time; without one that of its end.
@@ -76,45 +76,49 @@ class Cluster:
         Raises:
             SourceUnavailableError: The brokers do not answer.
         """
-        found: dict[str, dict[int, int]] = {}
+        offsets: dict[str, dict[int, int]] = {}
         for name, topic in topics.items():
             partitions = [TopicPartition(name, number) for number in topic.partitions]
             asked = self._offsets(partitions, OffsetSpec.for_timestamp(timestamp_ms), IsolationLevel.READ_UNCOMMITTED)
             answers = self._answers(asked, f"offsets of topic {name}")
             ends = {number: held.high for number, held in topic.partitions.items()}
-            found[name] = {
-                each.partition: answers[each].offset if answers[each].offset >= 0 else ends[each.partition]
-                for each in partitions
+            offsets[name] = {
+                partition.partition: answers[partition].offset
+                if answers[partition].offset >= 0
+                else ends[partition.partition]
+                for partition in partitions
             }
-        return found
+        return offsets
 
     def _describe_patiently(self) -> dict[str, Any]:
         deadline = time.monotonic() + MISSING_SECONDS
         while True:
-            found = self._describe()
-            if len(found) == len(self._topics) or time.monotonic() > deadline:
-                return found
+            descriptions = self._describe()
+            if len(descriptions) == len(self._topics) or time.monotonic() > deadline:
+                return descriptions
             time.sleep(0.2)
 
     def _describe(self) -> dict[str, Any]:
         asked = self._admin.describe_topics(TopicCollection(list(self._topics)), request_timeout=ANSWER_SECONDS)
-        found: dict[str, Any] = {}
+        descriptions: dict[str, Any] = {}
         for name, future in asked.items():
             try:
-                found[name] = future.result(ANSWER_SECONDS + 1)
+                descriptions[name] = future.result(ANSWER_SECONDS + 1)
             except (KafkaException, TimeoutError) as error:
                 if _code(error) != KafkaError.UNKNOWN_TOPIC_OR_PART:
                     raise self._failed(error, f"topic {name}") from error
-        return found
+        return descriptions
 
     def _offset_ranges(self, topic: TopicSettings, partitions: list[TopicPartition]) -> dict[int, OffsetRange]:
         committed = topic.isolation_level == "read_committed"
         level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
         asked = [self._offsets(partitions, spec, level) for spec in (OffsetSpec.earliest(), OffsetSpec.latest())]
         what = f"offsets of topic {topic.name}"
-        low, high = (self._answers(each, what) for each in asked)
-        held = {each.partition: OffsetRange(low[each].offset, high[each].offset) for each in partitions}
-        if any(min(each.low, each.high) < 0 for each in held.values()):
+        low, high = (self._answers(answers, what) for answers in asked)
+        held = {
+            partition.partition: OffsetRange(low[partition].offset, high[partition].offset) for partition in partitions
+        }
+        if any(min(ends.low, ends.high) < 0 for ends in held.values()):
             raise self._failed(None, what)  # what librdkafka answers, without an error, when a connection breaks
         return held
 
@@ -154,5 +158,5 @@ def _code(error: Exception) -> int | None:
 
 def _id(description: Any) -> str:
     uuid = description.topic_id
-    known = uuid is not None and (uuid.get_most_significant_bits() or uuid.get_least_significant_bits())
-    return str(uuid) if known else ""
+    has_id = uuid is not None and (uuid.get_most_significant_bits() or uuid.get_least_significant_bits())
+    return str(uuid) if has_id else ""

@@ -53,8 +53,8 @@ def batches(native: Native, client: dict[str, Any], wanted: Wanted) -> Iterator[
     with connected(client, native.consumer) as lent, translated(wanted.range, lent.trouble):
         lent.consumer.assign([TopicPartition(wanted.range.topic, wanted.range.partition, wanted.range.start)])
         columns = Columns(native, wanted)
-        for taken in follow(partial(columns.take, lent), wanted.range, lent.trouble):
-            if columns.rows > READ_ROWS - taken.rows or columns.size_bytes > READ_BYTES:
+        for portion in follow(partial(columns.take, lent), wanted.range, lent.trouble):
+            if columns.rows > READ_ROWS - portion.rows or columns.size_bytes > READ_BYTES:
                 yield columns.batch()
         if columns.rows:
             yield columns.batch()
@@ -109,13 +109,13 @@ class Columns:
         out = (ArrowArray * len(TYPES))()
         if self._core.calve_kafka_batch(self._records, out):
             raise _failed(self._range)
-        found = {
-            name: pa.Array._import_from_c(ctypes.addressof(each), kind)
-            for each, (name, kind) in zip(out, TYPES.items(), strict=True)
+        arrays = {
+            name: pa.Array._import_from_c(ctypes.addressof(array), kind)
+            for array, (name, kind) in zip(out, TYPES.items(), strict=True)
         }
-        found |= {name: pa.nulls(self.rows, TYPES[name]) for name in self._hidden}
+        arrays |= {name: pa.nulls(self.rows, TYPES[name]) for name in self._hidden}
         self.rows = self.size_bytes = 0
-        return batch({name: found[name] for name in self._names}, self._range.topic, self._range.partition)
+        return batch({name: arrays[name] for name in self._names}, self._range.topic, self._range.partition)
 
 
 def _failed(wanted: Range) -> SourceError:

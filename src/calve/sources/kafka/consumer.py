@@ -86,8 +86,8 @@ def messages(client: dict[str, Any], wanted: Range) -> Iterator[Sequence[Message
     """
     with connected(client) as lent, translated(wanted, lent.trouble):
         lent.consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
-        for taken in follow(lambda rows: _take(lent, wanted, rows), wanted, lent.trouble):
-            yield from [taken.block] if taken.block else []
+        for portion in follow(lambda rows: _take(lent, wanted, rows), wanted, lent.trouble):
+            yield from [portion.block] if portion.block else []
 
 
 def follow(take: Callable[[int], Taken], wanted: Range, trouble: Trouble) -> Iterator[Taken]:
@@ -98,12 +98,12 @@ def follow(take: Callable[[int], Taken], wanted: Range, trouble: Trouble) -> Ite
     """
     at, rows, deadline = wanted.start, FIRST_ROWS, time.monotonic() + IDLE_SECONDS
     while at < wanted.end:
-        taken = take(min(rows, wanted.end - at))
-        if taken.rows:
-            rows = max(1, min(BLOCK_ROWS, BLOCK_BYTES * taken.rows // (taken.size_bytes or 1)))
-            yield taken
-        if taken.reached > at:
-            at, deadline = taken.reached, time.monotonic() + IDLE_SECONDS
+        portion = take(min(rows, wanted.end - at))
+        if portion.rows:
+            rows = max(1, min(BLOCK_ROWS, BLOCK_BYTES * portion.rows // (portion.size_bytes or 1)))
+            yield portion
+        if portion.reached > at:
+            at, deadline = portion.reached, time.monotonic() + IDLE_SECONDS
         elif time.monotonic() > deadline:
             raise trouble.unavailable(f"{wanted}, waited {IDLE_SECONDS:g} s at {at}")
 
@@ -116,7 +116,7 @@ def _take(lent: Connected, wanted: Range, rows: int) -> Taken:
     if not got:
         return Taken(0, 0, reached)
     reached = max(reached, got[-1].offset() + 1)
-    inside = got if reached <= wanted.end else [each for each in got if each.offset() < wanted.end]
+    inside = got if reached <= wanted.end else [record for record in got if record.offset() < wanted.end]
     return Taken(len(got), sum(map(len, got)), reached, inside)
 
 

@@ -69,17 +69,17 @@ class Group:
         what = f"offsets of the group {self._name}"
         asked = [TopicPartition(self._topic, partition) for partition in partitions]
         try:
-            found = {each.partition: each.offset for each in self._opened().committed(asked, ANSWER_SECONDS)}
+            offsets = {answer.partition: answer.offset for answer in self._opened().committed(asked, ANSWER_SECONDS)}
         except KafkaException as failed:
             raise translate(failed, what, self._trouble) from failed
-        if missing := [str(partition) for partition, offset in found.items() if offset < 0]:
+        if missing := [str(partition) for partition, offset in offsets.items() if offset < 0]:
             raise SettingsError(
                 f"The group {self._name} has no offset of topic {self._topic}, partition {', '.join(missing)}",
                 step="rebuild",
                 target="--from group",
                 hint="Correct `group_id`, or choose with --start-offsets or --start-timestamp",
             )
-        return found
+        return offsets
 
     def _opened(self) -> Consumer:
         if self._consumer is None:
@@ -95,6 +95,6 @@ class Group:
         return self._answers[asked]
 
     def _note(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
-        errors = [error, *(each.error for each in partitions)]
-        answered = frozenset((each.partition, each.offset) for each in partitions)
-        self._answers[answered] = next((each for each in errors if each is not None), None)
+        errors = [error, *(partition.error for partition in partitions)]
+        answered = frozenset((partition.partition, partition.offset) for partition in partitions)
+        self._answers[answered] = next((cause for cause in errors if cause is not None), None)

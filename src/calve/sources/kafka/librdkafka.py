@@ -135,10 +135,10 @@ class NativeConsumer:
             KafkaException: librdkafka cannot.
         """
         chosen = self._kafka.rd_kafka_topic_partition_list_new(len(partitions))
-        for each in partitions:
-            where = chosen, each.topic.encode(), each.partition
+        for partition in partitions:
+            where = chosen, partition.topic.encode(), partition.partition
             self._kafka.rd_kafka_topic_partition_list_add(*where)
-            self._kafka.rd_kafka_topic_partition_list_set_offset(*where, each.offset)
+            self._kafka.rd_kafka_topic_partition_list_set_offset(*where, partition.offset)
         code = self._kafka.rd_kafka_assign(self._handle, chosen)
         self._kafka.rd_kafka_topic_partition_list_destroy(chosen)
         _check(code)

@@ -31,10 +31,10 @@ def offsets(position: Position) -> dict[str, dict[int, int]]:
 def advance(position: Position | None, topics: dict[str, Topic], ranges: Iterable[Range]) -> Position:
     """Return the position after ranges; other partitions and topics stay unchanged."""
     ahead = offsets(position or {})
-    for each in ranges:
-        ahead.setdefault(each.topic, {})[each.partition] = each.end
+    for span in ranges:
+        ahead.setdefault(span.topic, {})[span.partition] = span.end
     ids = (position or {}).get(IDS, {}) | {name: topic.id for name, topic in topics.items()}
-    written = {name: {str(each): given[each] for each in sorted(given)} for name, given in ahead.items()}
+    written = {name: {str(number): given[number] for number in sorted(given)} for name, given in ahead.items()}
     return written | {IDS: {name: ids[name] for name in written if ids.get(name)}}
 
 
@@ -52,16 +52,16 @@ def waiting(position: Position | None, topics: dict[str, Topic], begin: dict[str
 
     A position outside a partition's offsets starts at the oldest record too; `gone` reports it.
     """
-    known = offsets(position or {})
-    found: list[Range] = []
+    reached = offsets(position or {})
+    spans: list[Range] = []
     for name, topic in topics.items():
         same = _same(name, position, topic)
         for partition, held in topic.partitions.items():
-            start = known.get(name, {}).get(partition) if same else held.low
+            start = reached.get(name, {}).get(partition) if same else held.low
             start = begin.get(name, {}).get(partition, held.low) if start is None else start
             start = start if held.low <= start <= held.high else held.low
-            found.append(Range(name, partition, start, held.high))
-    return [each for each in found if each.end > each.start]
+            spans.append(Range(name, partition, start, held.high))
+    return [span for span in spans if span.end > span.start]
 
 
 def between(start: Position | None, end: Position, topics: dict[str, Topic], is_latest: Collection[str]) -> list[Range]:
@@ -78,7 +78,7 @@ def between(start: Position | None, end: Position, topics: dict[str, Topic], is_
     """
     for error in itertools.chain(gone(start, topics), gone(end, topics)):
         raise error
-    found = []
+    spans = []
     for name, partitions in offsets(end).items():
         if name not in topics:
             raise lost(f"topic {name}", "it was deleted")
@@ -87,23 +87,23 @@ def between(start: Position | None, end: Position, topics: dict[str, Topic], is_
             low = topics[name].partitions[partition].low
             if begin is None and stop > low and (low > 0 or name in is_latest):
                 raise lost(f"topic {name}, partition {partition}", "no table has the offset at which reading started")
-            found.append(Range(name, partition, low if begin is None else begin, stop))
-    return [one for one in found if one.end > one.start]
+            spans.append(Range(name, partition, low if begin is None else begin, stop))
+    return [span for span in spans if span.end > span.start]
 
 
 def share(ranges: list[Range], row_bytes: dict[str, int], max_bytes: int) -> list[Range]:
     """Take about `max_bytes` of ranges, each in proportion to its length, so that all partitions advance evenly."""
-    total = sum((each.end - each.start) * row_bytes[each.topic] for each in ranges)
+    total = sum((span.end - span.start) * row_bytes[span.topic] for span in ranges)
     if total <= max_bytes:
         return ranges
     part = max_bytes / total
-    rows = [max(1, int((each.end - each.start) * part)) for each in ranges]
-    return [Range(each.topic, each.partition, each.start, each.start + n) for each, n in zip(ranges, rows, strict=True)]
+    rows = [max(1, int((span.end - span.start) * part)) for span in ranges]
+    return [Range(span.topic, span.partition, span.start, span.start + n) for span, n in zip(ranges, rows, strict=True)]
 
 
 def part(whole: Range, number: int, count: int) -> Range:
     """Return one of `count` even parts of a range; some parts of a short range are empty."""
-    start, end = (whole.start + (whole.end - whole.start) * each // count for each in (number, number + 1))
+    start, end = (whole.start + (whole.end - whole.start) * edge // count for edge in (number, number + 1))
     return Range(whole.topic, whole.partition, start, end)
 
 
@@ -134,13 +134,13 @@ def cut(wanted: Range, rows: int) -> list[Range]:
     """Divide a range into even parts of at least `rows` offsets."""
     length = wanted.end - wanted.start
     count = max(1, length // rows)
-    edges = [wanted.start + length * each // count for each in range(count + 1)]
+    edges = [wanted.start + length * index // count for index in range(count + 1)]
     return [Range(wanted.topic, wanted.partition, start, end) for start, end in itertools.pairwise(edges)]
 
 
 def _same(name: str, position: Position | None, topic: Topic) -> bool:
-    known = (position or {}).get(IDS, {}).get(name, "")
-    return not (known and topic.id) or known == topic.id
+    former_id = (position or {}).get(IDS, {}).get(name, "")
+    return not (former_id and topic.id) or former_id == topic.id
 
 
 def _gone_offsets(name: str, given: dict[int, int], partitions: dict[int, OffsetRange]) -> Iterator[PositionLostError]:

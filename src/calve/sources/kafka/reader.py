@@ -39,8 +39,8 @@ class KafkaReader:
     @classmethod
     def of(cls, settings: KafkaSettings, pipeline: str) -> KafkaReader:
         """Create the reader of a source, with all metadata."""
-        clients = {each.name: settings.client() | _consumer(settings, each, pipeline) for each in settings.topics}
-        return cls(clients, {each.name: Form(each.serde_format, each.key_mode) for each in settings.topics})
+        clients = {topic.name: settings.client() | _consumer(settings, topic, pipeline) for topic in settings.topics}
+        return cls(clients, {topic.name: Form(topic.serde_format, topic.key_mode) for topic in settings.topics})
 
     def client(self, topic: str) -> dict[str, Any]:
         """Return librdkafka's properties of a consumer of a topic.

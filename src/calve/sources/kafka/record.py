@@ -167,7 +167,7 @@ def _header(headers: list[tuple[str, bytes | None]] | None) -> str | None:
     values: dict[str, list[str | None]] = {}
     for name, value in headers:
         values.setdefault(name, []).append(None if value is None else _text(value))
-    return msgspec.json.encode({name: each if len(each) > 1 else each[0] for name, each in values.items()}).decode()
+    return msgspec.json.encode({name: texts if len(texts) > 1 else texts[0] for name, texts in values.items()}).decode()
 
 
 def _text(value: bytes) -> str:

@@ -261,24 +261,24 @@ class KafkaSettings(SourceSettings):
         certificate = self.authentication.ssl if self.authentication else None
         tls = certificate is not None or (self.encryption is not None and self.encryption.type == "ssl")
         protocol = ("SASL_" if sasl else "") + ("SSL" if tls else "PLAINTEXT")
-        found: dict[str, Any] = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
+        options: dict[str, Any] = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
         if tls and self.encryption:
-            found |= _authority(self.encryption)
+            options |= _authority(self.encryption)
         if certificate:
-            found |= {"ssl.certificate.location": certificate.certificate, "ssl.key.location": certificate.key}
-            found |= {"ssl.key.password": certificate.key_password} if certificate.key_password else {}
-        return found | (_login(sasl) if sasl else {})
+            options |= {"ssl.certificate.location": certificate.certificate, "ssl.key.location": certificate.key}
+            options |= {"ssl.key.password": certificate.key_password} if certificate.key_password else {}
+        return options | (_login(sasl) if sasl else {})
 
 
 SETTINGS = KafkaSettings
 
 
 def _authority(encryption: Encryption) -> dict[str, Any]:
-    found: dict[str, Any] = {"enable.ssl.certificate.verification": False} if encryption.insecure else {}
+    options: dict[str, Any] = {"enable.ssl.certificate.verification": False} if encryption.insecure else {}
     if encryption.certificate:
         kind = "ssl.ca.pem" if encryption.certificate.startswith("-----BEGIN") else "ssl.ca.location"
-        found[kind] = encryption.certificate
-    return found
+        options[kind] = encryption.certificate
+    return options
 
 
 def _login(sasl: Sasl) -> dict[str, Any]:

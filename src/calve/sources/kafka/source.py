@@ -84,19 +84,19 @@ class KafkaSource:
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """Check that the topics exist; fix the start of `latest` and, with `once`, the end of all partitions."""
         topics = self._look(position)
-        known = positions.offsets(position or {})
+        reached = positions.offsets(position or {})
         for topic in self._settings.topics:
-            if topic.auto_offset_reset == "latest" and topic.name not in known:
+            if topic.auto_offset_reset == "latest" and topic.name not in reached:
                 held = topics[topic.name].partitions
-                self._begin[topic.name] = {partition: each.high for partition, each in held.items()}
+                self._begin[topic.name] = {partition: offset_range.high for partition, offset_range in held.items()}
         self._once = topics if once else None
 
     def backlog(self, position: Position | None) -> Backlog:
         """Count the offsets after a position, and estimate their bytes from a sample."""
         waiting = positions.waiting(position, self._topics(position), self._begin)
-        rows = sum(each.end - each.start for each in waiting)
+        rows = sum(span.end - span.start for span in waiting)
         sizes = self._sizes(waiting)
-        return Backlog(rows, sum((each.end - each.start) * sizes[each.topic] for each in waiting))
+        return Backlog(rows, sum((span.end - span.start) * sizes[span.topic] for span in waiting))
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Plan about `max_bytes` of the waiting records, with a share of every partition."""
@@ -105,10 +105,14 @@ class KafkaSource:
         if not waiting:
             return None
         sizes = self._sizes(waiting)
-        taken = positions.share(waiting, sizes, max_bytes)
-        splits = [split for each in taken for split in _splits(each, sizes[each.topic])]
-        more = [f"{one.topic}/{one.partition}" for one, all_of in zip(taken, waiting, strict=True) if one != all_of]
-        return Planned(splits, positions.advance(position, topics, taken), tuple(more))
+        spans = positions.share(waiting, sizes, max_bytes)
+        splits = [split for span in spans for split in _splits(span, sizes[span.topic])]
+        more = [
+            f"{portion.topic}/{portion.partition}"
+            for portion, all_of in zip(spans, waiting, strict=True)
+            if portion != all_of
+        ]
+        return Planned(splits, positions.advance(position, topics, spans), tuple(more))
 
     def between(self, start: Position | None, end: Position, count: int) -> list[Planned]:
         """Divide the records between two positions into `count` batches, each with an even part of every partition.
@@ -121,13 +125,13 @@ class KafkaSource:
         latest = [topic.name for topic in self._settings.topics if topic.auto_offset_reset == "latest"]
         whole = positions.between(start, end, topics, latest)
         sizes = self._sizes(whole)
-        found: list[Planned] = []
+        batches: list[Planned] = []
         for number in range(count):
-            taken = [positions.part(each, number, count) for each in whole]
-            splits = [split for each in taken if each.end > each.start for split in _splits(each, sizes[each.topic])]
-            start = positions.advance(start, topics, taken)
-            found.append(Planned(splits, start, (_UNORDERED,)))
-        return [*found[:-1], replace(found[-1], position=end)]
+            spans = [positions.part(span, number, count) for span in whole]
+            splits = [split for span in spans if span.end > span.start for split in _splits(span, sizes[span.topic])]
+            start = positions.advance(start, topics, spans)
+            batches.append(Planned(splits, start, (_UNORDERED,)))
+        return [*batches[:-1], replace(batches[-1], position=end)]
 
     def begin_at(self, beginning: Beginning) -> Position:
         """Return the position of a beginning, for every partition of every topic.
@@ -138,18 +142,18 @@ class KafkaSource:
         """
         topics = self._look(None)
         if beginning.timestamp_ms is not None:
-            found = self._cluster.at(topics, beginning.timestamp_ms)
+            offsets = self._cluster.at(topics, beginning.timestamp_ms)
         elif beginning.offsets is not None:
-            found = positions.chosen(beginning.offsets, topics)
+            offsets = positions.chosen(beginning.offsets, topics)
         elif beginning.at == "group":
-            found = positions.chosen(self._committed(topics), topics)
+            offsets = positions.chosen(self._committed(topics), topics)
         else:
             is_latest = beginning.at == "latest"
-            found = {
+            offsets = {
                 name: {number: held.high if is_latest else held.low for number, held in topic.partitions.items()}
                 for name, topic in topics.items()
             }
-        ranges = [Range(name, number, at, at) for name, given in found.items() for number, at in given.items()]
+        ranges = [Range(name, number, at, at) for name, given in offsets.items() for number, at in given.items()]
         return positions.advance(None, topics, ranges)
 
     def _committed(self, topics: dict[str, Topic]) -> dict[str, dict[int, int]]:
@@ -177,9 +181,9 @@ class KafkaSource:
 
     def _look(self, position: Position | None) -> dict[str, Topic]:
         topics = self._cluster.look()
-        known = positions.offsets(position or {})
+        reached = positions.offsets(position or {})
         for index, topic in enumerate(self._settings.topics):
-            if topic.name not in topics and topic.name in known:
+            if topic.name not in topics and topic.name in reached:
                 raise lost(f"the rest of topic {topic.name}", "it was deleted", DELETED)
             if topic.name not in topics:
                 hint = f"Create it, or correct `topics[{index}].name`"
@@ -198,10 +202,10 @@ class KafkaSource:
 
     def _sizes(self, waiting: list[Range]) -> dict[str, int]:
         """Return the approximate bytes per record of each topic; sampled again from time to time."""
-        for each in waiting:
-            _, since = self._row_bytes.get(each.topic, (0, -math.inf))
+        for span in waiting:
+            _, since = self._row_bytes.get(span.topic, (0, -math.inf))
             if time.monotonic() - since > SAMPLE_SECONDS:
-                self._row_bytes[each.topic] = (self._sample(each), time.monotonic())
+                self._row_bytes[span.topic] = (self._sample(span), time.monotonic())
         return {topic: size for topic, (size, _) in self._row_bytes.items()}
 
     def _sample(self, some: Range) -> int:
@@ -211,6 +215,6 @@ class KafkaSource:
         return max(1, sum(lengths) // len(lengths)) if lengths else GUESS_BYTES
 
 
-def _splits(taken: Range, row_bytes: int) -> list[Split]:
+def _splits(span: Range, row_bytes: int) -> list[Split]:
     rows = max(1, min(READ_ROWS, SPLIT_BYTES // row_bytes))
-    return [Split(asdict(each), (each.end - each.start) * row_bytes) for each in positions.cut(taken, rows)]
+    return [Split(asdict(part), (part.end - part.start) * row_bytes) for part in positions.cut(span, rows)]

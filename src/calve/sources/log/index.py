@@ -79,7 +79,7 @@ class Index:
     def size_bytes(self) -> int:
         """Bytes of the log on disk."""
         with self._lock:
-            return sum(each.end for each in self._segments)
+            return sum(log_segment.end for log_segment in self._segments)
 
     def add(self, new: Segment) -> None:
         """Add a new segment, unless it is known already."""
@@ -99,7 +99,7 @@ class Index:
     def before(self, at: LogPosition) -> list[Segment]:
         """Return the segments completely before a position, except the last one."""
         with self._lock:
-            return [each for each in self._segments[:-1] if (each.number, each.end) <= at]
+            return [log_segment for log_segment in self._segments[:-1] if (log_segment.number, log_segment.end) <= at]
 
     def drop(self, old: Segment) -> None:
         """Forget a segment that was deleted."""
@@ -111,9 +111,9 @@ class Index:
         rows = size = 0
         with self._lock:
             last = self._last_end()
-            for each, start in self._behind(position):
-                if start < (end := _stop(each, last)):
-                    rows += each.rows_before(end) - each.rows_before(start)
+            for log_segment, start in self._behind(position):
+                if start < (end := _stop(log_segment, last)):
+                    rows += log_segment.rows_before(end) - log_segment.rows_before(start)
                     size += end - start
         return Backlog(rows, size)
 
@@ -121,7 +121,7 @@ class Index:
         """Return the bytes that cannot be planned yet."""
         with self._lock:
             last = self._last_end()
-            return sum(each.end - _stop(each, last) for each in self._segments)
+            return sum(log_segment.end - _stop(log_segment, last) for log_segment in self._segments)
 
     def plan(self, position: Position | None, max_bytes: int, last: int | None = None) -> Planned | None:
         """Divide about `max_bytes` after a position into splits, in order; at least one record if there is one.
@@ -141,16 +141,20 @@ class Index:
 
     def _last_end(self) -> LogPosition:
         """Return the last entry after which a batch may end; the beginning of the log if there is none."""
-        found = (LogPosition(each.number, each.ends[-1][0]) for each in reversed(self._segments) if each.ends)
-        return next(found, LogPosition(0, 0))
+        ends = (
+            LogPosition(log_segment.number, log_segment.ends[-1][0])
+            for log_segment in reversed(self._segments)
+            if log_segment.ends
+        )
+        return next(ends, LogPosition(0, 0))
 
     def _behind(self, position: Position | None) -> list[_Part]:
         """Return the segments after a position, each with its start offset."""
         at = LogPosition.of(position) if position else LogPosition(0, 0)
         return [
-            (each, at.offset if each.number == at.segment else SEGMENT_HEAD_BYTES)
-            for each in self._segments
-            if each.number >= at.segment
+            (log_segment, at.offset if log_segment.number == at.segment else SEGMENT_HEAD_BYTES)
+            for log_segment in self._segments
+            if log_segment.number >= at.segment
         ]
 
     def _check(self, at: LogPosition) -> None:
@@ -171,40 +175,40 @@ _Part = tuple[Segment, int]
 
 def _end_within(parts: list[_Part], max_bytes: int) -> LogPosition | None:
     """Return the last end within `max_bytes`, or else the next one."""
-    found: LogPosition | None = None
-    left = max_bytes
-    for each, start in parts:
-        if start == each.end:
+    last: LogPosition | None = None
+    bytes_left = max_bytes
+    for log_segment, start in parts:
+        if start == log_segment.end:
             continue
-        end = each.end_after(start, left)
-        if found and (end is None or end - start > left):
-            return found
-        found = LogPosition(each.number, end) if end else None
-        left -= each.end - start
-    return found
+        end = log_segment.end_after(start, bytes_left)
+        if last and (end is None or end - start > bytes_left):
+            return last
+        last = LogPosition(log_segment.number, end) if end else None
+        bytes_left -= log_segment.end - start
+    return last
 
 
 def _planned_until(parts: list[_Part], last: LogPosition) -> Planned:
     splits: list[Split] = []
-    for each, start in parts:
-        stop = _stop(each, last)
+    for log_segment, start in parts:
+        stop = _stop(log_segment, last)
         while start < stop:
-            end = each.cut(start, min(stop - start, SPLIT_BYTES))
-            splits.append(_split(each, start, end))
+            end = log_segment.cut(start, min(stop - start, SPLIT_BYTES))
+            splits.append(_split(log_segment, start, end))
             start = end
     return Planned(splits, last.position())
 
 
-def _stop(each: Segment, last: LogPosition) -> int:
+def _stop(log_segment: Segment, last: LogPosition) -> int:
     """Return up to where a segment is before a position."""
-    if each.number < last.segment:
-        return each.end
-    return last.offset if each.number == last.segment else SEGMENT_HEAD_BYTES
+    if log_segment.number < last.segment:
+        return log_segment.end
+    return last.offset if log_segment.number == last.segment else SEGMENT_HEAD_BYTES
 
 
-def _split(each: Segment, start: int, end: int) -> Split:
-    rows = each.rows_before(end) - each.rows_before(start)
-    body: dict[str, Any] = {"file": segment.name(each.number), "start": start, "end": end, "rows": rows}
-    if each.parts:
-        body["parts"] = each.parts_between(start, end)
+def _split(log_segment: Segment, start: int, end: int) -> Split:
+    rows = log_segment.rows_before(end) - log_segment.rows_before(start)
+    body: dict[str, Any] = {"file": segment.name(log_segment.number), "start": start, "end": end, "rows": rows}
+    if log_segment.parts:
+        body["parts"] = log_segment.parts_between(start, end)
     return Split(body, end - start)

@@ -164,7 +164,7 @@ def load(path: Path, last: bool, border: int, is_end: IsEnd = anywhere) -> Segme
     return segment
 
 
-def check_border(segment: Segment, border: int, shown: str) -> None:
+def check_border(segment: Segment, border: int, title: str) -> None:
     """Check that an offset is a border between records (0: nothing to check).
 
     Raises:
@@ -172,9 +172,9 @@ def check_border(segment: Segment, border: int, shown: str) -> None:
     """
     if border and not segment.has_border(border):
         raise PositionLostError(
-            f"the log {shown} has no record that begins at {border}",
+            f"the log {title} has no record that begins at {border}",
             step="start",
-            target=shown,
+            target=title,
             hint="The log is older than the pipeline's ledger: restore it as it was, or start with a new state",
         )
 

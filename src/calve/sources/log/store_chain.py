@@ -144,8 +144,8 @@ class _Chain:
             _grow(current, content, self)
             return
         if not continues:
-            for one in self.live:
-                self._stray += names_of(one)
+            for segment in self.live:
+                self._stray += names_of(segment)
             self.live = []
         if kind is None:
             self._stray.append(name(number, offset))
@@ -167,27 +167,27 @@ class _Chain:
             end = (last.number, last.end) if last else (0, 0)
             is_unwritten = last is None or (self._last is Kind.CLOSED and last.end == SEGMENT_HEAD_BYTES)
             mine = head(Kind.NEXT if is_unwritten else Kind.TAKEN)
-            found = mine if self.folder.create(name(*end), mine) else self._there(name(*end))
-            self.add(*end, found)
-            if found == mine:
+            content = mine if self.folder.create(name(*end), mine) else self._there(name(*end))
+            self.add(*end, content)
+            if content == mine:
                 self._check()
                 self.live[0].stray = self._stray
                 return self.live
 
     def _there(self, of: str) -> bytes:
-        found = self.folder.get(of)
-        if found is None:
+        stored = self.folder.get(of)
+        if stored is None:
             raise _ChangedError
-        return found.content
+        return stored.content
 
     def _mark(self, segment: Segment) -> None:
         if (segment.number, segment.end) == self.at:
             segment.mark_end()
 
     def _check(self) -> None:
-        for each in self.live:
-            if each.number == self.at[0]:
-                check_border(each, self.at[1], f"{self.folder}/{each.number:012d}")
+        for segment in self.live:
+            if segment.number == self.at[0]:
+                check_border(segment, self.at[1], f"{self.folder}/{segment.number:012d}")
 
 
 def names_of(segment: Segment) -> list[str]:
@@ -202,15 +202,15 @@ def _grow(segment: Segment, content: bytes, chain: _Chain) -> None:
     at = 0
     while at < len(content):
         try:
-            found = record.parse_head(content, at, len(content))
+            parsed = record.parse_head(content, at, len(content))
         except BadRecordError as error:
             raise damaged(f"{chain.folder}/{name(segment.number, segment.parts[-1])}", at, str(error)) from error
         start = at + record.HEAD_BYTES
-        key = content[start : start + found.key_bytes]
+        key = content[start : start + parsed.key_bytes]
         if key:
-            segment.keys.append((found.time_ms, key))
-        at += found.size
-        segment.grow(segment.end + found.size, found.rows, chain.is_end(key))
+            segment.keys.append((parsed.time_ms, key))
+        at += parsed.size
+        segment.grow(segment.end + parsed.size, parsed.rows, chain.is_end(key))
         if (segment.number, segment.end) == chain.at:
             segment.mark_end()
 
@@ -228,22 +228,24 @@ def _fetched(folder: StoreFolder, listed: Sequence[Listed]) -> Iterator[tuple[st
     Raises:
         _ChangedError: One does not exist any more.
     """
-    left = deque(sorted(one for one in listed if one.name[:1].isdigit()))
+    unfetched = deque(sorted(entry for entry in listed if entry.name[:1].isdigit()))
     waiting: deque[tuple[Listed, Future[bytes]]] = deque()
     size = 0
     with ThreadPoolExecutor(_FETCHES) as pool:
-        while left or waiting:
-            while left and (not waiting or (len(waiting) < _FETCHES and size + left[0].size_bytes <= _FETCHED_BYTES)):
-                one = left.popleft()
-                size += one.size_bytes
-                waiting.append((one, pool.submit(_content, folder, one.name)))
-            one, future = waiting.popleft()
-            size -= one.size_bytes
-            yield one.name, future.result()
+        while unfetched or waiting:
+            while unfetched and (
+                not waiting or (len(waiting) < _FETCHES and size + unfetched[0].size_bytes <= _FETCHED_BYTES)
+            ):
+                entry = unfetched.popleft()
+                size += entry.size_bytes
+                waiting.append((entry, pool.submit(_content, folder, entry.name)))
+            entry, future = waiting.popleft()
+            size -= entry.size_bytes
+            yield entry.name, future.result()
 
 
 def _content(folder: StoreFolder, of: str) -> bytes:
-    found = folder.get(of)
-    if found is None:
+    stored = folder.get(of)
+    if stored is None:
         raise _ChangedError
-    return found.content
+    return stored.content

@@ -134,8 +134,8 @@ class StoreTail:
         Raises:
             OvertakenError: It is another one.
         """
-        found = self._folder.get(name)
-        if found is None or found.content != content:
+        stored = self._folder.get(name)
+        if stored is None or stored.content != content:
             raise OvertakenError(
                 "Another driver took over this pipeline: it continues the log of events",
                 step="read",

@@ -89,11 +89,11 @@ class Inbox:
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(2)
 
-    def find(self, taken: Collection[str], waiting: int, once: bool) -> list[S3Object]:
+    def find(self, earlier: Collection[str], waiting: int, once: bool) -> list[S3Object]:
         """Return the objects of messages that have arrived.
 
         Args:
-            taken: The identities of those that are known; the other messages about them are kept, too.
+            earlier: The identities of those that are known; the other messages about them are kept, too.
             waiting: How many of them are not planned.
             once: Whether to receive until the queue is empty.
 
@@ -115,18 +115,20 @@ class Inbox:
             raise failed
         with self._lock:
             arrived, self._arrived = self._arrived, []
-            found: dict[str, S3Object] = {}
+            new_objects: dict[str, S3Object] = {}
             for held, objects in arrived:
-                new = {one.identity: one for one in objects if one.identity not in taken}
-                found |= {identity: one for identity, one in new.items() if identity not in self._open}
+                new = {s3_object.identity: s3_object for s3_object in objects if s3_object.identity not in earlier}
+                new_objects |= {
+                    identity: s3_object for identity, s3_object in new.items() if identity not in self._open
+                }
                 self._open |= new.keys()
-                held.left = {one.identity for one in objects} & self._open
+                held.left = {s3_object.identity for s3_object in objects} & self._open
             done = self._done()
         try:
             self._delete(done)
         except CalveError as error:
             self._failed = error  # the objects are returned first, because they are not found again
-        return list(found.values())
+        return list(new_objects.values())
 
     def acknowledge(self, identities: Collection[str]) -> None:
         """Delete the messages all of whose objects are committed; may be repeated.
@@ -183,8 +185,8 @@ class Inbox:
         messages = self._queue.receive(wait_seconds, seconds)
         for message in messages:
             with self._lock:
-                if (known := self._held.get(message.id)) is not None:
-                    known.message, known.until = message, began + seconds
+                if (former := self._held.get(message.id)) is not None:
+                    former.message, former.until = message, began + seconds
                     continue
             new += message.id not in self._warned
             objects = self._objects(message)
@@ -198,7 +200,7 @@ class Inbox:
     def _objects(self, message: Message) -> list[S3Object] | None:
         """Return the objects of a message; None if it is left in the queue."""
         try:
-            return [self._sized(one) for one in created(message.body, time.time_ns())]
+            return [self._sized(s3_object) for s3_object in created(message.body, time.time_ns())]
         except ValueError as error:
             deletes = self._settings.on_error == "delete_messages"
             if message.id not in self._warned:
@@ -207,12 +209,12 @@ class Inbox:
                 self._warned.add(message.id)
             return [] if deletes else None
 
-    def _sized(self, found: S3Object) -> S3Object:
+    def _sized(self, s3_object: S3Object) -> S3Object:
         """Return an object with its size and ETag; one that is gone has a byte, so that its reader says so."""
-        if found.size_bytes != UNKNOWN_SIZE:
-            return found
+        if s3_object.size_bytes != UNKNOWN_SIZE:
+            return s3_object
         try:
-            head = obstore.head(store_of(self._settings.aws, found.bucket), found.key)
+            head = obstore.head(store_of(self._settings.aws, s3_object.bucket), s3_object.key)
         except (BaseError, OSError):
-            return replace(found, size_bytes=1)
-        return replace(found, size_bytes=head["size"], etag=found.etag or str(head["e_tag"] or "").strip('"'))
+            return replace(s3_object, size_bytes=1)
+        return replace(s3_object, size_bytes=head["size"], etag=s3_object.etag or str(head["e_tag"] or "").strip('"'))

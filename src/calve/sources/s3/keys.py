@@ -81,12 +81,12 @@ class _Finder:
         """Return keys of the settings, the environment or the profile, which do not end."""
         if self._aws.access_key_id and self._aws.secret_access_key:
             return Lease(Keys(self._aws.access_key_id, self._aws.secret_access_key))
-        found = profile_keys() or {
+        profile = profile_keys() or {
             "access_key_id": os.environ.get("AWS_ACCESS_KEY_ID", ""),
             "secret_access_key": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
             "session_token": os.environ.get("AWS_SESSION_TOKEN", ""),
         }
-        keys = Keys(found["access_key_id"], found["secret_access_key"], found.get("session_token", ""))
+        keys = Keys(profile["access_key_id"], profile["secret_access_key"], profile.get("session_token", ""))
         return Lease(keys) if keys.access and keys.secret else None
 
     def _of_role(self, base: Lease) -> Lease:
@@ -138,8 +138,8 @@ class _Finder:
         headers = {"content-type": "application/x-www-form-urlencoded; charset=utf-8"}
         if keys is not None:
             headers = signed(url, body, headers, keys, (region, "sts"), datetime.now(UTC))
-        found = ElementTree.fromstring(self._ask("POST", url, headers, body))
-        parts = {part.tag.rpartition("}")[2]: part.text or "" for part in found.iter()}
+        tree = ElementTree.fromstring(self._ask("POST", url, headers, body))
+        parts = {part.tag.rpartition("}")[2]: part.text or "" for part in tree.iter()}
         return _lease(parts, "SessionToken")
 
     def _ask(self, method: str, url: str, headers: Mapping[str, str], body: bytes | None = None) -> str:
@@ -166,12 +166,12 @@ class _Finder:
         return text
 
 
-def _lease(found: Mapping[str, str], token: str) -> Lease:
+def _lease(fields: Mapping[str, str], token: str) -> Lease:
     name = "AccessKeyId"
-    if name not in found:
+    if name not in fields:
         raise _refused("The answer of AWS has no keys")
-    until = datetime.fromisoformat(found["Expiration"]) if found.get("Expiration") else _FOREVER
-    return Lease(Keys(found[name], found["SecretAccessKey"], found.get(token, "")), until)
+    until = datetime.fromisoformat(fields["Expiration"]) if fields.get("Expiration") else _FOREVER
+    return Lease(Keys(fields[name], fields["SecretAccessKey"], fields.get(token, "")), until)
 
 
 def _refused(message: str) -> SourceError:

@@ -32,11 +32,11 @@ class Listing:
     def acknowledge(self, identities: Collection[str]) -> None:
         """Do nothing: listing again finds nothing new."""
 
-    def find(self, taken: Collection[str], waiting: int, once: bool) -> list[S3Object]:
+    def find(self, earlier: Collection[str], waiting: int, once: bool) -> list[S3Object]:
         """Return new objects if a listing is due, the oldest first.
 
         Args:
-            taken: The identities of those that are known.
+            earlier: The identities of those that are known.
             waiting: How many of them are not planned.
             once: Whether there is only one listing.
 
@@ -46,10 +46,12 @@ class Listing:
         """
         if time.monotonic() < self._next:
             return []
-        found: dict[str, S3Object] = {}
+        new_objects: dict[str, S3Object] = {}
         for entry in self._scan.buckets:
-            for one in listed(self._aws, entry.bucket):
-                if one.identity not in taken and not (one.size_bytes == 0 and one.key.endswith("/")):
-                    found[one.identity] = one
+            for s3_object in listed(self._aws, entry.bucket):
+                if s3_object.identity not in earlier and not (
+                    s3_object.size_bytes == 0 and s3_object.key.endswith("/")
+                ):
+                    new_objects[s3_object.identity] = s3_object
         self._next = float("inf") if once else time.monotonic() + self._scan.scheduling.interval.total_seconds()
-        return sorted(found.values(), key=lambda one: (one.modified, one.path))
+        return sorted(new_objects.values(), key=lambda s3_object: (s3_object.modified, s3_object.path))

@@ -38,7 +38,7 @@ def created(body: str, now: int) -> list[S3Object]:
     records = value.get("Records")
     if not isinstance(records, list):
         raise ValueError("it has no `Records`, and is no event of EventBridge")
-    return [found for record in records for found in _of_record(record, now)]
+    return [s3_object for record in records for s3_object in _of_record(record, now)]
 
 
 def _of_record(record: Any, now: int) -> list[S3Object]:
@@ -47,9 +47,9 @@ def _of_record(record: Any, now: int) -> list[S3Object]:
             raise ValueError(f"it is from {record['eventSource']}")
         if not record["eventName"].removeprefix("s3:").startswith("ObjectCreated:"):
             return []
-        found = record["s3"]["object"]
-        key = unquote_plus(found["key"])
-        return [_object(record["s3"]["bucket"]["name"], key, found, "eTag", "versionId", now)]
+        described = record["s3"]["object"]
+        key = unquote_plus(described["key"])
+        return [_object(record["s3"]["bucket"]["name"], key, described, "eTag", "versionId", now)]
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"a record lacks {error}") from error
 
@@ -58,16 +58,16 @@ def _of_event_bridge(value: dict[str, Any], now: int) -> list[S3Object]:
     if value.get("detail-type") != "Object Created":
         return []
     try:
-        found = value["detail"]["object"]
-        return [_object(value["detail"]["bucket"]["name"], found["key"], found, "etag", "version-id", now)]
+        described = value["detail"]["object"]
+        return [_object(value["detail"]["bucket"]["name"], described["key"], described, "etag", "version-id", now)]
     except (KeyError, TypeError) as error:
         raise ValueError(f"the event lacks {error}") from error
 
 
-def _object(bucket: Any, key: Any, found: dict[str, Any], etag: str, version: str, now: int) -> S3Object:
+def _object(bucket: Any, key: Any, described: dict[str, Any], etag: str, version: str, now: int) -> S3Object:
     if not (isinstance(bucket, str) and bucket and isinstance(key, str) and key):
         raise ValueError("bucket and key are not texts")
-    size = found.get("size")
+    size = described.get("size")
     size = size if isinstance(size, int) and size >= 0 else UNKNOWN_SIZE
-    tag, number = str(found.get(etag) or "").strip('"'), str(found.get(version) or "")
+    tag, number = str(described.get(etag) or "").strip('"'), str(described.get(version) or "")
     return S3Object(bucket, key, size, tag, "" if number == "null" else number, now)

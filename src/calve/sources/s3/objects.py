@@ -69,45 +69,47 @@ def listed(aws: Aws, bucket: Bucket) -> Iterator[S3Object]:
     """
     excluded = tuple(bucket.filter.exclude_suffix or ())
     prefixes = bucket.filter.include_prefix or [""]
-    prefixes = [one for one in prefixes if not any(one != other and one.startswith(other) for other in prefixes)]
+    prefixes = [
+        start for start in prefixes if not any(start != other and start.startswith(other) for other in prefixes)
+    ]
     for prefix in dict.fromkeys(prefixes):
-        for found in _listed(store_of(aws, bucket.bucket), bucket.bucket, prefix.rpartition("/")[0]):
-            if found.key.startswith(prefix) and not (excluded and found.key.endswith(excluded)):
-                yield found
+        for s3_object in _listed(store_of(aws, bucket.bucket), bucket.bucket, prefix.rpartition("/")[0]):
+            if s3_object.key.startswith(prefix) and not (excluded and s3_object.key.endswith(excluded)):
+                yield s3_object
 
 
 def _listed(store: S3Store, bucket: str, folder: str) -> Iterator[S3Object]:
     """Return the objects of a folder and of those below it; the library lists folders only."""
     try:
         for chunk in obstore.list(store, folder or None):
-            for found in chunk:
-                at = int(found["last_modified"].timestamp() * 1_000_000) * 1000
-                etag = str(found["e_tag"] or "").strip('"')
-                yield S3Object(bucket, str(found["path"]), found["size"], etag, modified=at)
+            for entry in chunk:
+                at = int(entry["last_modified"].timestamp() * 1_000_000) * 1000
+                etag = str(entry["e_tag"] or "").strip('"')
+                yield S3Object(bucket, str(entry["path"]), entry["size"], etag, modified=at)
     except (BaseError, OSError) as error:
         raise failed(f"The bucket {bucket} cannot be listed", bucket, error) from error
 
 
-def opened(aws: Aws, found: S3Object) -> pa.NativeFile:
+def opened(aws: Aws, s3_object: S3Object) -> pa.NativeFile:
     """Open an object for reading at any position.
 
     Reading raises FileNotFoundError if it is gone, PreconditionError if it has other content now, and PermissionError.
     """
-    return pa.PythonFile(_Object(store_of(aws, found.bucket), found), mode="r")
+    return pa.PythonFile(_Object(store_of(aws, s3_object.bucket), s3_object), mode="r")
 
 
-def remove(aws: Aws, found: S3Object) -> None:
+def remove(aws: Aws, s3_object: S3Object) -> None:
     """Remove an object; one that does not exist counts as removed.
 
     Raises:
         SourceUnavailableError: The store does not answer, or refuses.
     """
     try:
-        obstore.delete(store_of(aws, found.bucket), found.key)
+        obstore.delete(store_of(aws, s3_object.bucket), s3_object.key)
     except FileNotFoundError:
         return
     except (BaseError, OSError) as error:
-        raise failed(f"{found.path} cannot be deleted", found.path, error, SourceUnavailableError) from error
+        raise failed(f"{s3_object.path} cannot be deleted", s3_object.path, error, SourceUnavailableError) from error
 
 
 def failed(what: str, target: str, error: Exception, kind: type[CalveError] | None = None) -> CalveError:
@@ -144,15 +146,15 @@ def _lent(aws: Aws) -> dict[str, Any]:
     """Return the keys of a role as the library wants them; it asks again when they end."""
     lease = keys_of(aws)
     keys = lease.keys
-    found = {"access_key_id": keys.access, "secret_access_key": keys.secret, "token": keys.token or None}
-    return {**found, "expires_at": lease.until}
+    options = {"access_key_id": keys.access, "secret_access_key": keys.secret, "token": keys.token or None}
+    return {**options, "expires_at": lease.until}
 
 
 class _Object(io.RawIOBase):
     """An object as a file; every request requires the content that was found."""
 
-    def __init__(self, store: S3Store, found: S3Object) -> None:
-        self._store, self._found = store, found
+    def __init__(self, store: S3Store, s3_object: S3Object) -> None:
+        self._store, self._s3_object = store, s3_object
         self._at, self._ahead, self._ahead_at = 0, b"", 0
 
     def readable(self) -> bool:
@@ -162,21 +164,21 @@ class _Object(io.RawIOBase):
         return True
 
     def size(self) -> int:
-        return self._found.size_bytes
+        return self._s3_object.size_bytes
 
     def tell(self) -> int:
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._found.size_bytes}[whence]
+        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._s3_object.size_bytes}[whence]
         return self._at
 
     def read(self, size: int = -1) -> bytes:
-        left = max(0, self._found.size_bytes - self._at)
-        size = left if size < 0 else min(size, left)
+        bytes_left = max(0, self._s3_object.size_bytes - self._at)
+        size = bytes_left if size < 0 else min(size, bytes_left)
         start = self._at - self._ahead_at
         if not 0 <= start <= start + size <= len(self._ahead):
-            self._ahead = self._get(self._at, min(left, max(size, _AHEAD_BYTES)))
+            self._ahead = self._get(self._at, min(bytes_left, max(size, _AHEAD_BYTES)))
             self._ahead_at, start = self._at, 0
         data = self._ahead[start : start + size]
         self._at += len(data)
@@ -186,12 +188,12 @@ class _Object(io.RawIOBase):
         if not size:
             return b""
         options: Any = {"range": (start, start + size)}
-        if self._found.version:
-            options["version"] = self._found.version
-        elif self._found.etag:
-            options["if_match"] = f'"{self._found.etag}"'
+        if self._s3_object.version:
+            options["version"] = self._s3_object.version
+        elif self._s3_object.etag:
+            options["if_match"] = f'"{self._s3_object.etag}"'
         try:
-            return bytes(obstore.get(self._store, self._found.key, options=options).bytes())
+            return bytes(obstore.get(self._store, self._s3_object.key, options=options).bytes())
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise PermissionError(str(error)) from error
         except PreconditionError as error:

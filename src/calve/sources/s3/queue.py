@@ -64,12 +64,15 @@ class Queue:
             "WaitTimeSeconds": int(wait_seconds),
             "VisibilityTimeout": int(hidden_seconds),
         }
-        found = self._ask("ReceiveMessage", asked)
+        answer = self._ask("ReceiveMessage", asked)
         try:
-            messages = found.get("Messages") or ()
-            return [Message(str(one["MessageId"]), str(one["ReceiptHandle"]), str(one["Body"])) for one in messages]
+            messages = answer.get("Messages") or ()
+            return [
+                Message(str(message["MessageId"]), str(message["ReceiptHandle"]), str(message["Body"]))
+                for message in messages
+            ]
         except (KeyError, TypeError) as error:
-            raise self._error("does not answer as one of SQS", json.dumps(found)[:200], SourceError) from error
+            raise self._error("does not answer as one of SQS", json.dumps(answer)[:200], SourceError) from error
 
     def delete(self, messages: Sequence[Message]) -> None:
         """Delete messages; one that is gone counts as deleted.
@@ -101,8 +104,8 @@ class Queue:
     def _each(self, action: str, messages: Sequence[Message], more: dict[str, Any]) -> None:
         for start in range(0, len(messages), _TOGETHER):
             entries = [
-                {"Id": str(number), "ReceiptHandle": one.handle, **more}
-                for number, one in enumerate(messages[start : start + _TOGETHER])
+                {"Id": str(number), "ReceiptHandle": message.handle, **more}
+                for number, message in enumerate(messages[start : start + _TOGETHER])
             ]
             self._ask(action, {"Entries": entries})
 
@@ -147,8 +150,8 @@ class Queue:
 
 def _reason(text: str) -> str:
     try:
-        found = json.loads(text)
-        kind = str(found.get("__type", "")).rpartition("#")[2]
-        return f"{kind} {found.get('message') or found.get('Message') or ''}".strip()
+        answer = json.loads(text)
+        kind = str(answer.get("__type", "")).rpartition("#")[2]
+        return f"{kind} {answer.get('message') or answer.get('Message') or ''}".strip()
     except (ValueError, AttributeError):
         return text[:200]

@@ -36,19 +36,19 @@ class S3Reader:
         Raises:
             SourceUnavailableError: The store does not answer, or refuses to read the object.
         """
-        found = object_of(split)
-        values = {"s3_bucket": found.bucket, "s3_key": found.key, "s3_etag": found.etag}
-        for batch in self._read(found, split):
+        s3_object = object_of(split)
+        values = {"s3_bucket": s3_object.bucket, "s3_key": s3_object.key, "s3_etag": s3_object.etag}
+        for batch in self._read(s3_object, split):
             for name, value in values.items():
                 if name in self.metadata:
                     batch = batch.append_column(name, pa.repeat(pa.scalar(value, pa.string()), len(batch)))
             yield batch
 
-    def _read(self, found: S3Object, split: Split) -> Iterator[pa.RecordBatch]:
+    def _read(self, s3_object: S3Object, split: Split) -> Iterator[pa.RecordBatch]:
         start, end = split.body["start"], split.body["end"]
-        part = Part(found.path, start, end, found.size_bytes, found.modified)
+        part = Part(s3_object.path, start, end, s3_object.size_bytes, s3_object.modified)
         try:
-            with opened(self.settings.aws, found) as file:
+            with opened(self.settings.aws, s3_object) as file:
                 yield from read_part(file, part, self.settings.format)
         except FileNotFoundError as error:
             why = "was replaced before it was read" if "replaced:" in str(error) else "was gone when its turn came"
@@ -64,9 +64,9 @@ class S3Reader:
                 )
                 hint += "a dead letter"
             raise SourceUnavailableError(
-                f"The object {found.path} cannot be read: {str(error).splitlines()[0][:300]}",
+                f"The object {s3_object.path} cannot be read: {str(error).splitlines()[0][:300]}",
                 step="read",
-                target=found.path,
+                target=s3_object.path,
                 hint=hint,
             ) from error
 

@@ -89,7 +89,7 @@ class S3Source:
         begun: dict[str, int] = {}
         for planned in pending:
             objects = _objects(planned)
-            begun |= {one.identity: one.modified for one in objects}
+            begun |= {s3_object.identity: s3_object.modified for s3_object in objects}
             self._planned[_count(planned.position) - len(objects)] = planned
         self._taken |= begun
         self._has_found = bool(self._taken)
@@ -108,7 +108,7 @@ class S3Source:
     def backlog(self, position: Position | None) -> Backlog:
         """Return how much waits; look for new objects when it is due."""
         self._find()
-        waiting = [one.size_bytes for one in self._waiting.values()]
+        waiting = [s3_object.size_bytes for s3_object in self._waiting.values()]
         handed_out = [planned for start, planned in list(self._planned.items()) if start >= _count(position)]
         waiting += [split.size_bytes for planned in handed_out for split in planned.splits]
         return Backlog(-1, sum(waiting) or 1) if waiting else Backlog()
@@ -130,21 +130,21 @@ class S3Source:
                 hint="Restore the folder; or use a new --state, and move the objects that were read away",
             )
         chosen: list[S3Object] = []
-        left = max_bytes
-        for one in self._waiting.values():
-            left -= one.size_bytes
-            if chosen and left < 0:
+        bytes_left = max_bytes
+        for s3_object in self._waiting.values():
+            bytes_left -= s3_object.size_bytes
+            if chosen and bytes_left < 0:
                 break
-            chosen.append(one)
+            chosen.append(s3_object)
         if not chosen:
             return None
-        for one in chosen:
-            self._headers.check(one.path, partial(opened, self._settings.aws, one))
-        splits = [split for one in chosen for split in self._split(one)]
-        for one in chosen:
-            del self._waiting[one.identity]
-        self._taken |= {one.identity: one.modified for one in chosen}
-        more = tuple(one.path for one in list(self._waiting.values())[:1])
+        for s3_object in chosen:
+            self._headers.check(s3_object.path, partial(opened, self._settings.aws, s3_object))
+        splits = [split for s3_object in chosen for split in self._split(s3_object)]
+        for s3_object in chosen:
+            del self._waiting[s3_object.identity]
+        self._taken |= {s3_object.identity: s3_object.modified for s3_object in chosen}
+        more = tuple(s3_object.path for s3_object in list(self._waiting.values())[:1])
         self._planned[count] = Planned(splits, {"objects": count + len(chosen)}, more)
         return self._planned[count]
 
@@ -164,7 +164,7 @@ class S3Source:
             raise SettingsError(text, step="rebuild", target="s3", hint="Use --from earliest, or purge the queue first")
         objects = [] if beginning.at == "earliest" else self._finder.find((), 0, once=True)
         if beginning.timestamp_ms is not None:
-            objects = [one for one in objects if one.modified < beginning.timestamp_ms * 1_000_000]
+            objects = [s3_object for s3_object in objects if s3_object.modified < beginning.timestamp_ms * 1_000_000]
         self._finish(objects)
         return {"objects": len(objects)}
 
@@ -177,9 +177,9 @@ class S3Source:
         objects = _objects(planned)
         self._finish(objects)
         if self._settings.delete_s3_objects_on_read:
-            for one in objects:
-                remove(self._settings.aws, one)
-        self._finder.acknowledge({one.identity for one in objects})
+            for s3_object in objects:
+                remove(self._settings.aws, s3_object)
+        self._finder.acknowledge({s3_object.identity for s3_object in objects})
         self._planned.pop(_count(planned.position) - len(objects), None)
 
     def stop(self) -> None:
@@ -187,16 +187,16 @@ class S3Source:
         self._finder.stop()
 
     def _finish(self, objects: Sequence[S3Object]) -> None:
-        self._finished.add(Found(one.identity, one.size_bytes, one.modified) for one in objects)
+        self._finished.add(Found(s3_object.identity, s3_object.size_bytes, s3_object.modified) for s3_object in objects)
 
     def _find(self) -> None:
         self._forget()
-        for one in self._finder.find(self._taken.keys() | self._waiting.keys(), len(self._waiting), self._once):
-            if self._settings.scan and codec_of(one.key, self._settings.format) is None:
-                self._taken[one.identity] = one.modified
-                self._log.warning(f"{one.path} is not read: its key has no known extension; set `codec`")
+        for s3_object in self._finder.find(self._taken.keys() | self._waiting.keys(), len(self._waiting), self._once):
+            if self._settings.scan and codec_of(s3_object.key, self._settings.format) is None:
+                self._taken[s3_object.identity] = s3_object.modified
+                self._log.warning(f"{s3_object.path} is not read: its key has no known extension; set `codec`")
             else:
-                self._waiting[one.identity] = one
+                self._waiting[s3_object.identity] = s3_object
                 self._has_found = True
 
     def _forget(self) -> None:
@@ -204,27 +204,27 @@ class S3Source:
         if self._settings.sqs and time.monotonic() >= self._next_forget:
             before = time.time_ns() - _REMEMBERED_NS
             self._finished.forget(before)
-            begun = {one.identity for planned in list(self._planned.values()) for one in _objects(planned)}
+            begun = {s3_object.identity for planned in list(self._planned.values()) for s3_object in _objects(planned)}
             self._taken = {name: at for name, at in self._taken.items() if at >= before or name in begun}
             self._next_forget = time.monotonic() + _FORGET_SECONDS
 
-    def _split(self, found: S3Object) -> list[Split]:
+    def _split(self, s3_object: S3Object) -> list[Split]:
         """Divide an object; the parts are the same in every plan."""
-        parts = [(0, found.size_bytes)]
-        codec = codec_of(found.key, self._settings.format)
-        if found.size_bytes > PART_BYTES and codec and divisible(codec, self._compression(found)):
-            parts = ranges(found.size_bytes, PART_BYTES)
-        return [Split({"object": asdict(found), "start": start, "end": end}, end - start) for start, end in parts]
+        parts = [(0, s3_object.size_bytes)]
+        codec = codec_of(s3_object.key, self._settings.format)
+        if s3_object.size_bytes > PART_BYTES and codec and divisible(codec, self._compression(s3_object)):
+            parts = ranges(s3_object.size_bytes, PART_BYTES)
+        return [Split({"object": asdict(s3_object), "start": start, "end": end}, end - start) for start, end in parts]
 
-    def _compression(self, found: S3Object) -> str:
+    def _compression(self, s3_object: S3Object) -> str:
         def magic() -> bytes:
             try:
-                with opened(self._settings.aws, found) as file:
+                with opened(self._settings.aws, s3_object) as file:
                     return bytes(file.read(4))
             except OSError:
                 return b""  # the reader has the same error, and reports it
 
-        return compression_of(found.key, self._settings.compression, magic)
+        return compression_of(s3_object.key, self._settings.compression, magic)
 
 
 def check(settings: S3SourceSettings) -> None:

@@ -45,13 +45,13 @@ class Cutter:
             return bound if self.is_ended or bound < limit else start
         if self.begins_with is None:
             return lines
-        found = self._last_begin(file, start, lines)
-        if found > start:
-            return found
+        begin = self._last_begin(file, start, lines)
+        if begin > start:
+            return begin
         last = _last_line_end(file, start, bound)
-        found = self._first_begin(file, lines, last)
-        if found or not (self.is_flushed or self.is_ended or bound < limit):
-            return found or start
+        begin = self._first_begin(file, lines, last)
+        if begin or not (self.is_flushed or self.is_ended or bound < limit):
+            return begin or start
         return bound if self.is_ended else last
 
     def _last_begin(self, file: int, start: int, end: int) -> int:
@@ -66,10 +66,10 @@ class Cutter:
             if not text:
                 size *= 2  # a line that is longer than a block
                 continue
-            found = self._begins(text)
-            found = found[found + at > start]
-            if len(found):
-                return int(at + found[-1])
+            begins = self._begins(text)
+            begins = begins[begins + at > start]
+            if len(begins):
+                return int(at + begins[-1])
             stop, size = at, min(2 * size, 16 << 20)
         return start
 
@@ -78,9 +78,9 @@ class Cutter:
         at = start
         while at < end:
             stop = _line_end(file, at, end, at + (1 << 20))
-            found = self._begins(os.pread(file, stop - at, at))
-            if len(found):
-                return int(at + found[0])
+            begins = self._begins(os.pread(file, stop - at, at))
+            if len(begins):
+                return int(at + begins[0])
             at = stop
         return 0
 
@@ -89,8 +89,8 @@ class Cutter:
         assert self.begins_with is not None
         _, flags = beginnings(text.replace(b"\r\n", b"\n"), line_beginning(self.begins_with))
         ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
-        found: np.ndarray[Any, Any] = np.append(0, ends[:-1] + 1)[flags]
-        return found
+        begins: np.ndarray[Any, Any] = np.append(0, ends[:-1] + 1)[flags]
+        return begins
 
 
 def _line_end(file: int, start: int, limit: int, most: int) -> int:
@@ -102,9 +102,9 @@ def _line_end(file: int, start: int, limit: int, most: int) -> int:
 def _last_line_end(file: int, start: int, stop: int) -> int:
     while stop > start:
         at = max(start, stop - _BLOCK_BYTES)
-        found = os.pread(file, stop - at, at).rfind(b"\n")
-        if found >= 0:
-            return at + found + 1
+        newline = os.pread(file, stop - at, at).rfind(b"\n")
+        if newline >= 0:
+            return at + newline + 1
         stop = at
     return start
 
@@ -114,8 +114,8 @@ def _first_line_end(file: int, at: int, limit: int) -> int:
         block = os.pread(file, min(_BLOCK_BYTES, limit - at), at)
         if not block:
             return 0
-        found = block.find(b"\n")
-        if found >= 0:
-            return at + found + 1
+        newline = block.find(b"\n")
+        if newline >= 0:
+            return at + newline + 1
         at += len(block)
     return 0

@@ -52,11 +52,11 @@ class Discovery:
             file.now = matches.get(file.identity) or siblings.get(file.identity, "")
             if file.now:
                 file.real, file.is_gone = real_path(file.now), False
-        known = {file.identity for file in followed}
+        identities = {file.identity for file in followed}
         return [
             Followed(path, *identity, now=path, real=real_path(path))
             for identity, path in matches.items()
-            if identity not in known and self._is_followable(path)
+            if identity not in identities and self._is_followable(path)
         ]
 
     def warn_once(self, key: object, text: str) -> None:
@@ -68,11 +68,11 @@ class Discovery:
     def _skip(self, path: str, why: str) -> None:
         self.warn_once((path, why), f"{shown(path)} is not followed: it {why}")
 
-    def _matches(self, known: set[str]) -> dict[Identity, str]:
+    def _matches(self, followed_paths: set[str]) -> dict[Identity, str]:
         """Return the path of each file that matches; of two paths the first."""
-        found: dict[Identity, str] = {}
+        matches: dict[Identity, str] = {}
         for pattern in self._patterns:
-            if pattern in known and Path(pattern).is_dir():
+            if pattern in followed_paths and Path(pattern).is_dir():
                 self.warn_once((pattern, "folder"), f"{pattern} was a file and is a folder now; it is not followed")
                 continue
             storage = Storage(follow_links=self._settings.follow_links)
@@ -84,8 +84,8 @@ class Discovery:
                     status = Path(local_path(path)).stat()
                 except OSError:
                     continue  # deleted after it was listed
-                found.setdefault((status.st_dev, status.st_ino), path)
-        return found
+                matches.setdefault((status.st_dev, status.st_ino), path)
+        return matches
 
     def _is_followable(self, path: str) -> bool:
         if codec_for(path, self._settings) is None:
@@ -97,8 +97,8 @@ class Discovery:
 
 def _renumber(followed: list[Followed], matches: dict[Identity, str]) -> None:
     """Find the files of an earlier run whose device has another number since, e.g. after a reboot."""
-    known = {file.identity for file in followed}
-    devices = {inode: device for device, inode in matches if (device, inode) not in known}
+    identities = {file.identity for file in followed}
+    devices = {inode: device for device, inode in matches if (device, inode) not in identities}
     for file in followed:
         device = devices.get(file.inode)
         if not file.known or file.identity in matches or device is None:
@@ -109,7 +109,7 @@ def _renumber(followed: list[Followed], matches: dict[Identity, str]) -> None:
 
 def _siblings(moved: list[Followed]) -> dict[Identity, str]:
     """Return where renamed files are, if they are still in the folder in which they were."""
-    found: dict[Identity, str] = {}
+    siblings: dict[Identity, str] = {}
     inodes = {file.inode for file in moved}
     for folder in {str(Path(path).parent) for file in moved for path in (file.path, file.real)}:
         try:
@@ -117,7 +117,7 @@ def _siblings(moved: list[Followed]) -> dict[Identity, str]:
                 paths = [entry.path for entry in entries if entry.inode() in inodes]
             for path in paths:
                 status = Path(path).lstat()
-                found[status.st_dev, status.st_ino] = portable(path)
+                siblings[status.st_dev, status.st_ino] = portable(path)
         except OSError:
             continue  # the folder, or a file in it, is gone
-    return found
+    return siblings

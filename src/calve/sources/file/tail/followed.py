@@ -52,8 +52,8 @@ class Read:
     def after(self, text: bytes, lines: int) -> Read:
         """Return the state behind some more bytes, that complete so many lines."""
         head = self.head + text[: _MARK_BYTES - len(self.head)] if len(self.head) < _MARK_BYTES else self.head
-        known = self.lines + lines if self.lines >= 0 else -1
-        return Read(self.offset + len(text), known, head, (self.tail + text[-_MARK_BYTES:])[-_MARK_BYTES:])
+        line_count = self.lines + lines if self.lines >= 0 else -1
+        return Read(self.offset + len(text), line_count, head, (self.tail + text[-_MARK_BYTES:])[-_MARK_BYTES:])
 
     def holds(self, file: int) -> bool:
         """Return whether an open file still has the bytes that were read."""
@@ -114,8 +114,8 @@ class Followed:
     @property
     def entry(self) -> list[Any]:
         """What a position has about it."""
-        known = self.known or (self.read.offset, self.read.lines, self.read.mark)
-        return [self.path, self.device, self.inode, *known, self.is_gone]
+        reached = self.known or (self.read.offset, self.read.lines, self.read.mark)
+        return [self.path, self.device, self.inode, *reached, self.is_gone]
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -239,20 +239,20 @@ class Followed:
         Raises:
             OSError: The file cannot be read.
         """
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         read = self.read
         limit, until = read.offset + self.unread, read.offset + most
-        while read.offset < limit and (read.offset < until or not found):
+        while read.offset < limit and (read.offset < until or not pieces):
             end = cutter.end(self._file, read.offset, limit, min(until, read.offset + PIECE_BYTES))
             text = self._bytes(read.offset, end)
             if text is None or not self._still_holds():
                 break
             write(text)
-            found.append(Piece(self.path, len(text), read.lines))
+            pieces.append(Piece(self.path, len(text), read.lines))
             read = read.after(text, text.count(b"\n"))
             if not text:
                 break
-        return [piece for piece in found if piece.size_bytes], read
+        return [piece for piece in pieces if piece.size_bytes], read
 
     def is_ready(self, cutter: Cutter) -> bool:
         """Return whether events may be complete."""

@@ -106,24 +106,24 @@ class TailSource:
             return self._planned[batch]
         name = self._spool.new_name(batch + 1)
         with self._spool.writing(name) as (write, publish):
-            found, splits, is_more = list[tuple[Followed, Read]](), list[Split](), False
+            advanced, splits, is_more = list[tuple[Followed, Read]](), list[Split](), False
             for file in sorted(self._files, key=lambda file: (file.modified, file.path)):
                 cutter = self._cutter(file)
                 if not file.is_ready(cutter):
                     continue
-                left = max_bytes - sum(split.size_bytes for split in splits)
-                if splits and left <= 0:
+                bytes_left = max_bytes - sum(split.size_bytes for split in splits)
+                if splits and bytes_left <= 0:
                     is_more = True
                     break
-                pieces, read = self._take(file, cutter, left, write)
-                found.append((file, read))
+                pieces, read = self._take(file, cutter, bytes_left, write)
+                advanced.append((file, read))
                 splits += _splits(name, sum(split.size_bytes for split in splits), pieces)
                 is_more |= read.offset < file.read.offset + file.unread
             if not splits:
                 return None
             publish()
         stop_at("tail.after-spool")
-        for file, read in found:
+        for file, read in advanced:
             file.read = read
         self._planned[batch] = Planned(splits, self._position(batch + 1), ("files",) if is_more else ())
         return self._planned[batch]

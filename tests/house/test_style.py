@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "calve"
 MODULES = {path.relative_to(SOURCE).as_posix(): path for path in sorted(SOURCE.rglob("*.py"))}
 BANNED = {"utils", "helpers", "common", "core", "base", "types", "misc", "manager", "handler"}
+NAMELESS = {"found", "one", "each", "made", "known", "shown", "left", "taken", "told"}
 MODULE_LINES, FUNCTION_LINES, PARAMETERS, NESTING = 400, 50, 6, 3
 BLOCKS = (ast.If, ast.For, ast.While, ast.With, ast.Try, ast.Match, ast.AsyncFor, ast.AsyncWith)
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -60,6 +61,28 @@ def public_names(path: Path) -> set[str]:
     return {name for name in found if not name.startswith("_")}
 
 
+def variables(function: Function) -> set[str]:
+    """Return the names of a function's parameters and locals, also those of its lambdas and comprehensions."""
+    names: set[str] = set()
+    nodes: list[ast.AST] = [function.args, *function.body]
+    while nodes:
+        node = nodes.pop()
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                continue  # a scope of its own
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                names.add(name)
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                names.add(name)
+        nodes.extend(ast.iter_child_nodes(node))
+    return names
+
+
+def nameless(function: Function) -> set[str]:
+    names = variables(function)
+    return (names & NAMELESS) - ({"left"} if "right" in names else set())
+
+
 def depth(node: ast.AST, inside: int = 0) -> int:
     deepest = inside
     for child in ast.iter_child_nodes(node):
@@ -97,6 +120,41 @@ def is_command(node: Function) -> bool:
 def test_names_say_what_is_inside(path: Path) -> None:
     assert path.stem not in BANNED
     assert not any(part in BANNED for part in path.relative_to(SOURCE).parts)
+
+
+@every_module
+def test_a_variable_is_named_after_what_it_is(path: Path) -> None:
+    """`found` or `each` tells how something came here, and its reader searches the function for what it is.
+
+    Name the thing: `schema`, `split`, `rejects`. The operand `left` is one where `right` is the other.
+    """
+    wrong = {f"{node.name}: {', '.join(sorted(names))}" for node in functions(path) if (names := nameless(node))}
+    assert wrong == set()
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        ("def f(found): return found", {"found"}),
+        ("def f(*, known=None): pass", {"known"}),
+        ("def f(*told): pass", {"told"}),
+        ("async def f(): made = 1", {"made"}),
+        ("def f(rows):\n    for at, one in rows: pass", {"one"}),
+        ("def f(rows): return [each for each in rows], sorted(rows, key=lambda shown: shown.at)", {"each", "shown"}),
+        ("def f(rows):\n    while taken := rows.pop(): pass", {"taken"}),
+        ("def f():\n    try: g()\n    except OSError as known: pass", {"known"}),
+        ("def f(row):\n    match row:\n        case [found, *taken]: pass", {"found", "taken"}),
+        ("def f(most): left = most", {"left"}),
+        ("def f(left, right): return left < right", set()),
+        ("def f(left):\n    def g(right): return right", {"left"}),
+        ("def f(rows): return rows.found(left=rows.left)", set()),
+        ("def f(found_rows, none_left): return shown(found_rows)", set()),
+    ],
+)
+def test_nameless_variables_are_seen(source: str, names: set[str]) -> None:
+    [function, *_] = ast.parse(source).body
+    assert isinstance(function, Function)
+    assert nameless(function) == names
 
 
 @every_module

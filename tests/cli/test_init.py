@@ -110,6 +110,14 @@ def test_any_table_names_its_pipeline(table: str) -> None:
     assert settings("pipeline.yaml")[1].table_identifier == table
 
 
+def test_without_a_terminal_it_says_which_options_answer(tmp_path: Path) -> None:
+    result = CliRunner().invoke(command, ["init", str(tmp_path / "new.yaml"), "--source", "kafka"], input="")
+    assert result.exit_code == 2, result.output
+    assert "There is no terminal to ask" in result.stderr
+    assert "--from LOCATION --table NAMESPACE.TABLE" in result.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_file_that_exists_stays() -> None:
     Path("pipeline.yaml").write_text("mine")
     made = init(answers="\n\n\n")

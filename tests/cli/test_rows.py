@@ -89,6 +89,11 @@ def test_sql_joins_and_counts_tables_by_their_names(lake: Shell) -> None:
     )
     assert json.loads(lake("sql", query, "--json").stdout) == {"id": 1, "n": 6}
     assert json.loads(lake("sql", 'SELECT max("id") AS m FROM "shop"."orders"', "--json").stdout) == {"m": 6}
+    for join in ("JOIN shop.orders o USING (id)", "NATURAL JOIN (SELECT id FROM shop.orders) AS o"):
+        count = lake("sql", f"WITH b AS (FROM shop.orders) SELECT count(*) AS n FROM b {join}", "--json")
+        assert count.exit_code == 0, count.output
+        assert json.loads(count.stdout) == {"n": 6}
+    assert lake("sql", "DESCRIBE shop.orders").stdout.split()[6] == "id"
     assert lake("sql", "SELECT 1 AS one").stdout.split() == ["one", "1"]
 
 
@@ -98,6 +103,7 @@ def test_sql_joins_and_counts_tables_by_their_names(lake: Shell) -> None:
         (("show", "shop.order"), "There is no table shop.order in the catalog .* Did you mean shop.orders\\?"),
         (("show", "shop.orders", "--where", "cty = 1"), 'column "cty" not found .*'),
         (("sql", "SELECT * FROM shop.nothing"), "There is no table shop.nothing"),
+        (("sql", "SELECT * FROM orders"), "orders does not exist.*Name the table as shop.orders"),
         (("sql", "SELEC 1"), "syntax error"),
         (
             ("show", "a.b", "--catalog", "type=hadoop", "--catalog", "warehouse=/x"),
@@ -117,7 +123,9 @@ def test_without_a_catalog_it_says_where_to_go(shell: Shell) -> None:
     assert result.exit_code == 1
     assert "There is no catalog" in result.stderr
     assert "--pipelines PATH" in result.stderr
-    assert shell("tables").stderr == "No tables.\n"
+    said = shell("tables").stderr
+    assert said.startswith("No tables. There is no catalog ")
+    assert said.endswith("lakehouse/catalog.db\n")
 
 
 def test_the_catalog_may_come_from_a_configuration(lake: Shell) -> None:

@@ -261,6 +261,8 @@ def test_another_kind_of_source_is_refused_by_name_once_something_was_read(ledge
     with pytest.raises(SettingsError, match="is of the source kafka; file cannot go on") as refused:
         ledger.continue_with("file")
     assert refused.value.hint.startswith("Set the source back to kafka. Or: Run it once more with the source kafka")
+    assert "rename the pipeline" in refused.value.hint
+    assert "--state" not in refused.value.hint  # the tables refuse the same name with another state
     ledger.close()
 
 

@@ -141,7 +141,7 @@ TOLD = [
     "20:1: core: this name is reserved; a pipeline cannot be called data-prepper, dataPrepper, core",
     "21:3: core.source: takes one source, found every, strict",
     "22:9: core.sink: needs at least one sink",
-    "23:1: no/path: 'no/path' cannot name a pipeline: use up to 128 letters, digits, `-`, `_` and `.`",
+    "23:1: no/path: 'no/path' cannot name a pipeline: use up to 128 ASCII letters, digits, `-`, `_` and `.`",
     "23:1: no/path.source: is required but missing",
     "24:3: no/path.processor: expected a list (`- name: …`), found a map",
     "25:3: no/path.processor: processors means the same as processor; set only one",

@@ -10,6 +10,7 @@ from pyiceberg.types import FixedType, LongType, NestedField, StructType, TimeTy
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.errors import SinkUnavailableError, UnsupportedError
 from calve.observe.log import Log
+from calve.sinks.iceberg.ignored_options import other_pipelines
 from calve.sinks.iceberg.mirrors import Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
@@ -78,6 +79,7 @@ def test_it_is_told_once_and_looked_at_anew_with_each_batch(caplog):
         ({"calve.mark.old": "{}"}, (), True),
         ({"calve.mark.old@audit": "{}"}, (), True),
         ({"calve.mark.p": "{}"}, (), False),
+        ({"calve.mark.p.replay": "{}"}, (), False),
         ({"calve.mark.old": "{}"}, ("shared",), False),
         ({}, (), False),
     ],
@@ -89,6 +91,12 @@ def test_a_new_pipeline_at_a_table_of_another_one_may_be_the_same_under_a_new_na
     assert (
         "shared has rows of old, and p is new. If it is the same pipeline under a new name" in caplog.text
     ) is warned
+
+
+def test_a_replay_of_dead_letters_is_no_pipeline_under_a_new_name():
+    table = targets(shared={"calve.mark.old": "{}"}).catalog.load("shared")
+    assert other_pipelines(table, "new")
+    assert other_pipelines(table, "old.replay") == other_pipelines(table, "new.replay") == ""
 
 
 def test_a_survey_loads_what_exists_and_makes_nothing():

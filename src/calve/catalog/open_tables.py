@@ -16,6 +16,8 @@ from calve.errors import CalveError, NoTargetError, SourceUnavailableError, Unsu
 
 __all__ = ["OpenTables"]
 
+_NO_CATALOG_HINT = "Change to the folder of the pipeline, or set the catalog: --pipelines PATH, or --catalog KEY=VALUE"
+
 
 class OpenTables:
     """The tables of a catalog.
@@ -44,6 +46,10 @@ class OpenTables:
             return list_tables(self._properties)
         except Exception as error:  # each kind of catalog raises errors of its own libraries
             raise self._unanswered("", error) from error
+
+    def absence(self) -> str:
+        """Return a sentence if the catalog is a local file that does not exist; empty: it exists, or is a server."""
+        return f"There is no catalog {self._place}" if self._file is not None and not self._file.is_file() else ""
 
     def open(self, identifier: str) -> StaticTable:
         """Return a table.
@@ -82,9 +88,8 @@ class OpenTables:
             raise UnsupportedError(message, step="catalog", target="--catalog", hint=hint)
 
     def _missing(self, identifier: str) -> NoTargetError:
-        if self._file is not None and not self._file.is_file():
-            hint = "Change to the folder of the pipeline, or set the catalog: --pipelines PATH, or --catalog KEY=VALUE"
-            return NoTargetError(f"There is no catalog {self._place}", step="read", target=identifier, hint=hint)
+        if absent := self.absence():
+            return NoTargetError(absent, step="read", target=identifier, hint=_NO_CATALOG_HINT)
         names = self.names()
         near = difflib.get_close_matches(identifier, names, n=1) or names[:1]
         hint = f"Did you mean {near[0]}? calve tables lists all" if near else "No pipeline has written there yet"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -85,10 +86,17 @@ def init(
     """
     if path.exists():
         raise _refused(path, f"{path} exists already", "Choose another name: calve init NAME.yaml")
-    chosen: str = source or click.prompt("Where do events come from", "http", type=click.Choice(list(SOURCES)))
-    kind = SOURCES[chosen]
-    location = location or click.prompt(kind.question, kind.default)
-    table = table or (kind.table if kind.is_copy and source else click.prompt("Table to write", kind.table))
+    try:
+        chosen: str = source or click.prompt("Where do events come from", "http", type=click.Choice(list(SOURCES)))
+        kind = SOURCES[chosen]
+        location = location or click.prompt(kind.question, kind.default)
+        table = table or (kind.table if kind.is_copy and source else click.prompt("Table to write", kind.table))
+    except click.Abort:
+        if sys.stdin.isatty():
+            raise  # Ctrl-C
+        echo("", err=True)
+        hint = "Answer by options: calve init NAME.yaml --source SOURCE --from LOCATION --table NAMESPACE.TABLE"
+        raise _refused(path, "There is no terminal to ask, and an answer is missing", hint) from None
     answers = Answers(chosen, str(location), str(table), more["tables"], more["key"], more["registry"])
     proposed = Proposal(key=answers.key) if more["offline"] else _found(answers)
     _write(path, _pipeline(answers, proposed))

@@ -31,11 +31,11 @@ def connect() -> duckdb.DuckDBPyConnection:
     return database
 
 
-def wrong_query(error: Exception) -> SettingsError:
-    """Return the error for a query that DuckDB refuses."""
+def wrong_query(error: Exception, hint: str = "") -> SettingsError:
+    """Return the error for a query that DuckDB refuses, with its hint if there is no better one."""
     what, _, where = str(error).partition("\n")
-    hint = " ".join(where.split()) or "calve tables lists the tables, calve show TABLE the columns"
-    return SettingsError(what, step="read", target="SQL", hint=hint)
+    hint = hint or " ".join(where.split()) or "calve tables lists the tables, calve show TABLE the columns"
+    return SettingsError(what.rstrip("!."), step="read", target="SQL", hint=hint)
 
 
 def print_rows(rows: pa.RecordBatchReader, as_json: bool) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +14,7 @@ from calve.cli import options
 from calve.cli.catalogs import chosen_catalog, pipelines
 from calve.cli.help import Command
 from calve.expression.sql import duckdb_name
+from calve.observe.humanize import listed
 
 if TYPE_CHECKING:
     import duckdb
@@ -44,25 +47,54 @@ def sql(query: str, catalog: dict[str, str], pipelines: Path | None, as_json: bo
     from calve.catalog.open_tables import OpenTables
     from calve.cli.rows import connect, print_rows, wrong_query
 
-    database = connect()
+    database, tables = connect(), OpenTables(chosen_catalog(pipelines, catalog))
     try:
-        _copy_tables(database, query, OpenTables(chosen_catalog(pipelines, catalog)))
+        names = _tables_of(database, query)
+        _copy_tables(database, [name for name in names if name[0]], tables)
         print_rows(database.sql(query).to_arrow_reader(), as_json)
+    except duckdb.CatalogException as error:
+        bare = {table for namespace, table in names if not namespace}
+        full = [name for name in tables.names() if name.rpartition(".")[2] in bare] if bare else []
+        raise wrong_query(error, f"Name the table as {listed(full, 3)}" if full else "") from error
     except duckdb.Error as error:
         raise wrong_query(error) from error
 
 
-def _copy_tables(database: duckdb.DuckDBPyConnection, query: str, tables: OpenTables) -> None:
-    """Copy the tables that a query names into the database.
+def _tables_of(database: duckdb.DuckDBPyConnection, query: str) -> list[tuple[str, str]]:
+    """Return namespace and table of each table that a query names, sorted; without a namespace: maybe a table function.
+
+    The parsed query has them. DuckDB's `get_table_names` also binds the query: it refuses each `USING` and `NATURAL`
+    of tables that do not exist yet.
+
+    Raises:
+        duckdb.Error: DuckDB cannot parse it.
+    """
+    [(text,)] = database.execute("SELECT json_serialize_sql(?)", [query]).fetchall()
+    parsed = json.loads(text)
+    if parsed["error"]:  # a wrong query, or no SELECT
+        return sorted(map(_parts, database.get_table_names(query, qualified=True)))
+    return sorted(set(_base_tables(parsed)))
+
+
+def _base_tables(node: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(node, dict):
+        if node.get("type") == "BASE_TABLE":
+            yield ".".join(filter(None, (node["catalog_name"], node["schema_name"]))), node["table_name"]
+        node = list(node.values())
+    if isinstance(node, list):
+        for child in node:
+            yield from _base_tables(child)
+
+
+def _copy_tables(database: duckdb.DuckDBPyConnection, names: Iterable[tuple[str, str]], tables: OpenTables) -> None:
+    """Copy tables into the database.
 
     Raises:
         CalveError: One does not exist, or cannot be read.
     """
     from calve.catalog.rows import TableRows
 
-    for namespace, table in sorted(map(_parts, database.get_table_names(query, qualified=True))):
-        if not namespace:
-            continue  # a table function, or an error that DuckDB names
+    for namespace, table in names:
         database.register("rows_of_table", TableRows(tables.open(f"{namespace}.{table}")).reader())
         database.execute(f"CREATE SCHEMA IF NOT EXISTS {duckdb_name(namespace)}")
         target = f"{duckdb_name(namespace)}.{duckdb_name(table)}"

@@ -44,7 +44,7 @@ def tables(catalog: dict[str, str], pipelines: Path | None, as_json: bool) -> No
     if as_json:
         echo(json.dumps({"tables": described}, indent=2))
     elif not described:
-        echo("No tables.", err=True)
+        echo(f"No tables. {opened.absence()}".rstrip(), err=True)
     else:
         headings = ("table", ">columns", ">rows", ">files", ">size", "last commit", "location")
         for line in columns(headings, [_row(table) for table in described]):

@@ -160,7 +160,8 @@ def check_source(identity: Identity, source: str, has_pending: bool, location: s
         return
     hint = f"Run it once more with the source {before} and --once, which commits all that was begun"
     if not understands:
-        hint = f"Set the source back to {before}. Or: {hint}; then give it another name or --state, to begin anew"
+        hint = f"Set the source back to {before}. Or: {hint}; then rename the pipeline. Under its new name it"
+        hint += " starts at the beginning of its source, and duplicates the rows that its tables have from there"
     raise SettingsError(
         f"The state of the pipeline {identity.pipeline} is of the source {before}; {source} cannot go on from there",
         step="start",

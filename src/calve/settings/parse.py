@@ -113,5 +113,5 @@ def _refused_name(name: str) -> str:
     if name in RESERVED:
         return f"this name is reserved; a pipeline cannot be called {', '.join(RESERVED)}"
     if not _NAME.fullmatch(name):
-        return f"{shown(name)} cannot name a pipeline: use up to 128 letters, digits, `-`, `_` and `.`"
+        return f"{shown(name)} cannot name a pipeline: use up to 128 ASCII letters, digits, `-`, `_` and `.`"
     return ""

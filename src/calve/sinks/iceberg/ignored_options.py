@@ -11,6 +11,8 @@ from calve.table.loaded import MARK, Table
 
 __all__ = ["ignored_options", "other_pipelines"]
 
+_REPLAY = ".replay"
+
 
 def ignored_options(table: Table, settings: IcebergSettings) -> Iterator[str]:
     """Yield sentences about partitions and properties of the settings that a table does not have, with the remedy."""
@@ -45,11 +47,11 @@ def other_pipelines(table: Table, pipeline: str) -> str:
 
     Args:
         table: A table that the pipeline has not written yet.
-        pipeline: Its name.
+        pipeline: Its name; a replay of dead letters reads no source, so it is no pipeline under a new name.
     """
-    names = sorted({key.removeprefix(MARK).partition("@")[0] for key in table.properties if key.startswith(MARK)})
-    others = [name for name in names if name != pipeline]
-    if not others:
+    marks = (key.removeprefix(MARK).partition("@")[0] for key in table.properties if key.startswith(MARK))
+    others = sorted({name.removesuffix(_REPLAY) for name in marks} - {pipeline})
+    if not others or pipeline.endswith(_REPLAY):
         return ""
     return (
         f"{table.identifier} has rows of {listed(others, 5)}, and {pipeline} is new. If it is the same pipeline under "

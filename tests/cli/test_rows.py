@@ -105,6 +105,9 @@ def test_sql_joins_and_counts_tables_by_their_names(lake: Shell) -> None:
         (("sql", "SELECT * FROM shop.nothing"), "There is no table shop.nothing"),
         (("sql", "SELECT * FROM orders"), "orders does not exist.*Name the table as shop.orders"),
         (("sql", "SELEC 1"), "syntax error"),
+        (("sql", "SELECT 1; SELECT 2"), "only one SELECT is run"),
+        (("sql", "COPY (FROM shop.orders) TO 'out.csv'"), "only one SELECT is run"),
+        (("show", "shop.orders", "--where", "true; FROM rows"), "only one SELECT is run"),
         (
             ("show", "a.b", "--catalog", "type=hadoop", "--catalog", "warehouse=/x"),
             "cannot read a catalog of type hadoop",

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["connect", "print_rows", "wrong_query"]
+__all__ = ["connect", "print_rows", "select", "wrong_query"]
 
 _MOST_CELL = 60
 _BATCH_ROWS = 10_000
@@ -36,6 +36,21 @@ def wrong_query(error: Exception, hint: str = "") -> SettingsError:
     what, _, where = str(error).partition("\n")
     hint = hint or " ".join(where.split()) or "calve tables lists the tables, calve show TABLE the columns"
     return SettingsError(what.rstrip("!."), step="read", target="SQL", hint=hint)
+
+
+def select(database: duckdb.DuckDBPyConnection, query: str) -> pa.RecordBatchReader:
+    """Run one SELECT; its rows are read when they are asked for.
+
+    Raises:
+        SettingsError: It is not one SELECT; another statement could write a file.
+        duckdb.Error: DuckDB refuses it.
+    """
+    import duckdb
+
+    if [statement.type for statement in database.extract_statements(query)] != [duckdb.StatementType.SELECT]:
+        hint = 'Give one SELECT; for a file of rows: calve sql "SELECT …" --json > rows.ndjson'
+        raise SettingsError("only one SELECT is run", step="read", target="SQL", hint=hint)
+    return database.sql(query).to_arrow_reader()
 
 
 def print_rows(rows: pa.RecordBatchReader, as_json: bool) -> None:

@@ -43,13 +43,13 @@ def show(
 
     from calve.catalog.open_tables import OpenTables
     from calve.catalog.rows import TableRows
-    from calve.cli.rows import connect, print_rows, wrong_query
+    from calve.cli.rows import connect, print_rows, select, wrong_query
 
     rows = TableRows(OpenTables(chosen_catalog(pipelines, catalog)).open(table))
     database = connect()
     query = f"SELECT {columns or '*'} FROM rows{f' WHERE {where}' if where else ''}{f' LIMIT {limit}' if limit else ''}"
     try:
         database.register("rows", rows.reader())
-        print_rows(database.sql(query).to_arrow_reader(), as_json)
+        print_rows(select(database, query), as_json)
     except duckdb.Error as error:
         raise wrong_query(error) from error

@@ -45,13 +45,13 @@ def sql(query: str, catalog: dict[str, str], pipelines: Path | None, as_json: bo
     import duckdb  # here, so that `calve sql --help` is fast
 
     from calve.catalog.open_tables import OpenTables
-    from calve.cli.rows import connect, print_rows, wrong_query
+    from calve.cli.rows import connect, print_rows, select, wrong_query
 
     database, tables = connect(), OpenTables(chosen_catalog(pipelines, catalog))
     try:
         names = _tables_of(database, query)
         _copy_tables(database, [name for name in names if name[0]], tables)
-        print_rows(database.sql(query).to_arrow_reader(), as_json)
+        print_rows(select(database, query), as_json)
     except duckdb.CatalogException as error:
         bare = {table for namespace, table in names if not namespace}
         full = [name for name in tables.names() if name.rpartition(".")[2] in bare] if bare else []

@@ -21,6 +21,7 @@ from calve.settings import parse_text
 from calve.sources.iceberg import followed
 from calve.sources.iceberg.source import IcebergSource
 from calve.sources.source import Planned, Position
+from calve.state.local_folder import LocalFolder
 
 pytestmark = [
     pytest.mark.spark,
@@ -63,7 +64,7 @@ class World:
     def source(self, more: str = "", table: str = "", once: bool = True) -> IcebergSource:
         tables = f"{{table_name: {self.identifier}, identifier_columns: [id]{table}}}"
         settings = parse_text(YAML.format(tables=tables, more=more), PLUGINS).pipelines[0].source.value
-        source = IcebergSource(settings, self.folder, "p", lambda properties: self.lake)
+        source = IcebergSource(settings, LocalFolder(self.folder), "p", lambda properties: self.lake)
         source.start(self.position, once)
         return source
 

@@ -22,6 +22,7 @@ from calve.settings import parse_text
 from calve.sources.iceberg.settings import IcebergSourceSettings
 from calve.sources.iceberg.source import IcebergSource
 from calve.sources.source import Planned
+from calve.state.local_folder import LocalFolder
 
 pytestmark = [
     pytest.mark.spark,
@@ -66,7 +67,7 @@ def source_of(lake: Catalog, name: str, folder: Path, more: str = "") -> Iceberg
     text = f"p:\n  source:\n    iceberg: {{tables: [{{table_name: {name}{more}}}]}}\n  sink:\n    - iceberg: {{table_identifier: a.b}}\n"
     settings = parse_text(text, PLUGINS).pipelines[0].source.value
     assert isinstance(settings, IcebergSourceSettings)
-    source = IcebergSource(settings, folder, "p", lambda properties: lake)
+    source = IcebergSource(settings, LocalFolder(folder), "p", lambda properties: lake)
     source.start(None, True)
     return source
 

@@ -118,8 +118,12 @@ def test_the_keyboard_reaches_the_content_and_the_actions(served: str, browser: 
     assert browser.evaluate("document.activeElement.getBoundingClientRect().height") > 10
     browser.press("Enter")
     browser.until(lambda: browser.evaluate("document.activeElement.id") == "main")
-    browser.press("Tab")
-    assert browser.evaluate("document.activeElement.innerText") == "Pause"
+    reached: list[str] = []
+    while "Pause" not in reached and len(reached) < 8:
+        browser.press("Tab")
+        reached.append(browser.evaluate("document.activeElement.innerText"))
+    assert reached[0] == "Overview"  # the pages of the pipeline come first
+    assert reached[-1] == "Pause"
 
 
 @pytest.mark.parametrize("served", ["healthy"], indirect=True)

@@ -29,7 +29,7 @@ def run(folder: Path, log: StateFolder) -> None:
     done = committed(folder)
     position = json.loads(done[-1].read_text())["position"] if done else None
     number = len(done)
-    http = source.open(HttpSettings(port=0, min_free_bytes=Size(0)), LocalFolder(log), "p")
+    http = source.open(HttpSettings(port=0, min_free_bytes=Size(0)), log, "p")
     http.start(position, once=False)
     print(http.address[1], flush=True)
     while True:
@@ -47,4 +47,4 @@ def run(folder: Path, log: StateFolder) -> None:
 
 
 if __name__ == "__main__":
-    run(Path(sys.argv[1]), state_folder_at(sys.argv[2]) if sys.argv[2:] else Path(sys.argv[1], "http"))
+    run(Path(sys.argv[1]), state_folder_at(sys.argv[2]) if sys.argv[2:] else LocalFolder(Path(sys.argv[1], "http")))

@@ -18,6 +18,7 @@ from calve.sources.database.connection import ServerError
 from calve.sources.database.table import Table
 from calve.sources.mysql.catalog.database import Database
 from calve.sources.mysql.system import MysqlSystem
+from calve.state.local_folder import LocalFolder
 from services.mysql import MARIADB, MYSQL, MYSQL_5, Kind, MySql
 from sources.mysql.follow import Follower, check_all_types, settings_of, stopped_in
 
@@ -65,7 +66,7 @@ class Shop:
 
     def reload(self, *tables: str) -> None:
         """Load tables anew."""
-        reload.request(self.follower.folder, 0, [f"shop.{table}" for table in tables])
+        reload.request(LocalFolder(self.follower.folder), 0, [f"shop.{table}" for table in tables])
         self.follower.read()
 
     def same(self, table: str) -> bool:

@@ -19,6 +19,8 @@ from calve.catalog.catalog import embedded
 from calve.errors import SourceError
 from calve.sources.database import anew, reload
 from calve.sources.database.overview import load_of, states
+from calve.state.folder import StateFolder
+from calve.state.local_folder import LocalFolder
 from calve.stop_point import ONCE_VARIABLE, VARIABLE
 from matrix import small_chunks
 from matrix.shop import Shop
@@ -47,7 +49,7 @@ class Victim(ABC):
         was_loaded: Whether all tables were loaded at some time.
     """
 
-    source: Path
+    source: StateFolder
     was_loaded = False
 
     @abstractmethod
@@ -144,7 +146,7 @@ class SmallPipeline(Victim):
         kind = "postgres" if shop.kind == "postgres" else "mysql"
         self._process = Process(folder, kind, shop.server.port, shop.database)
         self._store = pipeline.Store(folder)
-        self.source = folder / "source"
+        self.source = LocalFolder(folder / "source")
 
     def start(self, stop_at: str = "") -> None:
         self._process.start(stop_at)
@@ -193,7 +195,7 @@ class WholeCalve(Victim):
         self._kind = "postgres" if shop.kind == "postgres" else "mysql"
         self._calve = _SmallChunks(folder, self._yaml(folder, shop, WRITE_MODES[mode % len(WRITE_MODES)]), spark)
         self._once = folder / "worker-was-killed"
-        self.source = folder / "calve-state" / "shop" / self._kind
+        self.source = LocalFolder(folder / "calve-state" / "shop" / self._kind)
 
     def _yaml(self, folder: Path, shop: Shop, mode: str) -> str:
         user = {"username": "postgres", "database": shop.database} if self._kind == "postgres" else {"username": "root"}

@@ -2,7 +2,7 @@
 
     make bench-databases BENCH="--rows 10000000 --rounds 1 --only mysql"
 
-In each round a table of eight columns is loaded anew; then changes are made while nobody reads, and worked off. Calve
+In each round a table of eight columns is loaded again; then changes are made while nobody reads, and worked off. Calve
 writes an Iceberg table and ends (`calve run --once`, start-up included). Debezium's embedded engine only hands its
 records, as JSON, to a consumer that counts them; its end is not measured. They take turns on the same server, which is
 not counted in the CPU seconds, as the same one works for both. Spark compares Calve's table with sums of the database.

@@ -79,7 +79,7 @@ impl Records {
         })
     }
 
-    /// Gives the columns, empty where they were not asked for; the records begin anew.
+    /// Gives the columns, empty where they were not asked for; the records begin again.
     pub fn take(&mut self) -> [Array; 6] {
         let taken = std::mem::replace(self, Records::new(self.wanted));
         [

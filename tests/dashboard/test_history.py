@@ -94,7 +94,7 @@ def test_no_folder_is_made_for_a_state_without_pipelines(tmp_path: Path) -> None
 def test_the_rate_is_counted_and_a_gap_interrupts_the_line() -> None:
     samples = [Sample(at, 100 * at, 0, 0, None) for at in (3000, 3010, 3020, 3400, 3410)]
     rate, lag, freshness = charts([*samples, Sample(3420, 0, 0, 0, None)], now=3600.0)
-    assert (rate.now, rate.grid[0][1]) == ("0", "100")  # the counts began anew: never less than nothing
+    assert (rate.now, rate.grid[0][1]) == ("0", "100")  # the counts began again: never less than nothing
     assert [rate.path.count(letter) for letter in "ML"] == [2, 2]
     assert lag.summary == "Lag: rows that wait in the source, over the last 10 min: now 0, at most 0"
     assert freshness.path == ""

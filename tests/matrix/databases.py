@@ -2,7 +2,7 @@
 
 A round is one server: PostgreSQL, MySQL or MariaDB in turn. What follows it is the smallest honest pipeline
 (`sources.database.pipeline`), or the whole of Calve with Spark and Iceberg tables. It is killed at random moments and
-at stop points of the load, of the stream, and of tables that are loaded anew, while three sessions write, a fourth one
+at stop points of the load, of the stream, and of tables that are loaded again, while three sessions write, a fourth one
 changes tables, and a fifth one ends connections. At the end each table must have exactly the rows of the database, and
 one whose key was changed must be stopped alone. Two engines read the Iceberg tables.
 """
@@ -30,7 +30,7 @@ WRITERS = 3
 LOST = (["1", "2"], [], ["1", "2", "3"])
 """The rows of the table whose key was changed.
 
-They are those from before; if all tables are loaded anew afterwards none; if meanwhile, and a kill makes it go on under
+They are those from before; if all tables are loaded again afterwards none; if meanwhile, and a kill makes it go on under
 a later snapshot, all.
 """
 CUT_SECONDS = {False: 4.0, True: 15.0}
@@ -146,7 +146,7 @@ class _Round:
 
     def _ask(self, tables: tuple[str, ...] | None) -> None:
         if tables is not None and self._victim.ask(tables):
-            what = "tables asked to be loaded anew" if tables else "such requests for all tables"
+            what = "tables asked to be loaded again" if tables else "such requests for all tables"
             self.counts.besides[what] += len(tables) or 1
 
     def _shake(self, each: int) -> None:

@@ -86,7 +86,7 @@ class Shop:
         self.events["columns added with a default"] += 1
 
     def widen(self) -> None:
-        """Widen a column; the table is written anew."""
+        """Widen a column; the table is written again."""
         if self._is_wide:
             return
         word = "alter column v type" if self.kind == "postgres" else "modify v"
@@ -95,7 +95,7 @@ class Shop:
         self.events["columns widened"] += 1
 
     def truncate(self) -> None:
-        """Empty a table, which stops it until it is loaded anew; then put rows into it."""
+        """Empty a table, which stops it until it is loaded again; then put rows into it."""
         numbers = "generate_series(1, {}) n" if self.kind == "postgres" else mysql.NUMBERS
         rows = f"select n % 100, concat('t', n), n from {numbers.format(MORE_PAIRS)}"
         self._run("truncate app.pair", f"insert into app.pair {rows}")

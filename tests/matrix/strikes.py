@@ -1,4 +1,4 @@
-"""Where the processes of a round are killed, and which tables are loaded anew meanwhile."""
+"""Where the processes of a round are killed, and which tables are loaded again meanwhile."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KILLS = 12
 ANY = "any time"
 FIRST = ("load.after-epoch", "load.after-begun")
 FIRST_OF_WHOLE = (*FIRST, "catalog.after-create")
-ALL_ANEW = ("anew.after-note", "pipeline.after-clear", "anew.after-wipe", "load.after-epoch", "load.after-begun")
+OF_ALL_TABLES = ("anew.after-note", "pipeline.after-clear", "anew.after-wipe", "load.after-epoch", "load.after-begun")
 """Where a reload of all tables is killed."""
 PATH = (
     "ledger.before-begin",
@@ -51,7 +51,7 @@ class Strike:
     Attributes:
         point: The stop point, or any time.
         nth: At which time it is reached.
-        tables: What is to be loaded anew: these tables; all, if there are none; None: nothing.
+        tables: What is to be loaded again: these tables; all, if there are none; None: nothing.
         is_early: Whether that is asked for before the start.
         fills: Whether a table changes before, without a trace in the log.
     """
@@ -73,7 +73,7 @@ def plan(turn: int, is_whole: bool, chance: random.Random) -> list[Strike]:
     half = KILLS // 2
     reloads = [
         Strike(POINTS[turn % len(POINTS)], 1, _tables(chance), _coin(chance)),
-        Strike(ALL_ANEW[turn % len(ALL_ANEW)], 1, (), _coin(chance)),
+        Strike(OF_ALL_TABLES[turn % len(OF_ALL_TABLES)], 1, (), _coin(chance)),
         Strike(ANY, 1, _tables(chance), _coin(chance)),
         Strike(ANY, 1, _tables(chance), _coin(chance)),
     ]

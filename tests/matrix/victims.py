@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import embedded
 from calve.errors import SourceError
-from calve.sources.database import anew, reload
+from calve.sources.database import full_reload, reload
 from calve.sources.database.overview import load_of, states
 from calve.state.folder import StateFolder
 from calve.state.local_folder import LocalFolder
@@ -109,7 +109,7 @@ class Victim(ABC):
         return {name: what for name, what in states(self.source) if what.startswith("stopped")}
 
     def ask(self, tables: Iterable[str]) -> bool:
-        """Ask for tables to be loaded anew, or for all; return False if no load has begun yet."""
+        """Ask for tables to be loaded again, or for all; return False if no load has begun yet."""
         try:
             load = load_of(self.source)
         except SourceError:
@@ -117,7 +117,7 @@ class Victim(ABC):
         if tables:
             reload.request(self.source, load, tables)
         else:
-            anew.request(self.source, load)
+            full_reload.request(self.source, load)
         return True
 
     def until_loaded(self) -> None:

@@ -1,4 +1,4 @@
-"""Which targets are emptied when some tables of a source are loaded anew, and what else the parts of a pipeline decide."""
+"""Which targets are emptied when some tables of a source are loaded again, and what else the parts of a pipeline decide."""
 
 from __future__ import annotations
 

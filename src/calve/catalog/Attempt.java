@@ -52,7 +52,7 @@ public class Attempt {
   private static final int FEW_FILES = 10000;
   private static final ExecutorService THIS_THREAD = MoreExecutors.newDirectExecutorService();
 
-  /** How long a loaded table may begin an attempt, which looks at it anew, but not at the access that it came with. */
+  /** How long a loaded table may begin an attempt, which looks at it again, but not at the access that it came with. */
   private static final long KEPT_MILLIS = 60000;
 
   /** What `load` has loaded, until an attempt takes it: by identifier, the oldest first. */

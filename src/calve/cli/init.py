@@ -13,7 +13,7 @@ import click
 
 from calve.cli import options
 from calve.cli.help import Command
-from calve.cli.init_look import Answers, Proposal, proposal
+from calve.cli.init_proposal import Answers, Proposal, proposal
 from calve.cli.init_sources import SOURCES
 from calve.cli.output import echo
 from calve.errors import CalveError, SettingsError

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from calve.cli.init_look import Answers, Proposal
+from calve.cli.init_proposal import Answers, Proposal
 from calve.errors import SettingsError
 from calve.operate.database_address import DatabaseAddress
 

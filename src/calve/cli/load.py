@@ -49,7 +49,7 @@ def load(ctx: click.Context, /, source: str, target: str | None, only_print: boo
     A database is PostgreSQL or MySQL. Each table becomes the Iceberg table of its schema and name in the catalog of
     FOLDER, by default ./lakehouse, with its columns, types and key. The password is best in PGPASSWORD or MYSQL_PWD;
     it goes into no file. PostgreSQL needs a replication slot; it is dropped after the load, so that the server keeps
-    nothing for it, and the next call loads all tables anew. With --keep-slot, and for MySQL, it reads what has changed.
+    nothing for it, and the next call loads all tables again. With --keep-slot, and for MySQL, it reads the changes.
     To follow changes all the time: --print, and calve run.
 
     Examples:

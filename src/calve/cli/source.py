@@ -24,7 +24,7 @@ __all__ = ["drop_source", "list_tables", "reload_source", "source"]
 
 @click.group(cls=Group)
 def source() -> None:
-    """List the tables that a source of a database reads, load them anew, or drop what it has on its server.
+    """List the tables that a source of a database reads, load them again, or drop what it has on its server.
 
     Examples:
       calve source tables shop.yaml
@@ -63,7 +63,7 @@ def list_tables(path: Path, pipeline: str | None, state: str) -> None:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.debug
 def reload_source(path: Path, tables: tuple[str, ...], pipeline: str | None, state: str, yes: bool) -> None:
-    """Load TABLES (`schema.table`) of a `postgres` or `mysql` source anew, also those that are stopped. Default: all.
+    """Load TABLES (`schema.table`) of a `postgres` or `mysql` source again, also those that are stopped. Default: all.
 
     A running pipeline does it within seconds, another one when it starts. It commits what it has, removes all rows of
     the target tables in one snapshot each, and loads the tables into them. Readers see empty tables at first. Changes
@@ -74,7 +74,7 @@ def reload_source(path: Path, tables: tuple[str, ...], pipeline: str | None, sta
       calve source reload shop.yaml
       calve source reload pipelines/ --pipeline shop --state /var/lib/calve --yes
     """
-    from calve.sources.database import anew, reload
+    from calve.sources.database import full_reload, reload
     from calve.sources.database.overview import load_of
 
     name, folder, selected = _database(path, pipeline, state)
@@ -84,13 +84,13 @@ def reload_source(path: Path, tables: tuple[str, ...], pipeline: str | None, sta
     table_names = ", ".join(tables) or "all tables"
     targets = "the target tables of" + (f" {table_names} in" if tables else "")
     if not yes:
-        click.confirm(f"Remove all rows of {targets} {name}, and load {table_names} anew?", abort=True)
+        click.confirm(f"Remove all rows of {targets} {name}, and load {table_names} again?", abort=True)
     if tables:
         reload.request(folder, load, dict.fromkeys(tables))
     else:
-        anew.request(folder, load)
+        full_reload.request(folder, load)
     verb = "is" if len(tables) == 1 else "are"
-    echo(f"{name}: {table_names} {verb} loaded anew, now or when the pipeline starts")
+    echo(f"{name}: {table_names} {verb} loaded again, now or when the pipeline starts")
 
 
 def _split(table: str) -> tuple[str, str]:
@@ -125,7 +125,7 @@ def drop_source(path: Path, pipeline: str | None, yes: bool) -> None:
     """Drop the replication slot of a `postgres` source, and the publication that Calve created.
 
     A slot keeps the log of the database until it is read, so drop it when a pipeline never runs again. Afterwards the
-    pipeline can only begin anew, with a new state and an empty target.
+    pipeline can only begin again, with a new state and an empty target.
 
     Examples:
       calve source drop shop.yaml

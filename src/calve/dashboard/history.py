@@ -114,7 +114,7 @@ class History:
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError) as error:
-            Log().warning(f"the dashboard's history begins anew: {self._file} cannot be read: {error}")
+            Log().warning(f"the dashboard's history begins again: {self._file} cannot be read: {error}")
             return {}
 
 

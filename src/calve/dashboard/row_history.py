@@ -79,7 +79,7 @@ class RowHistory:
         except FileNotFoundError:
             return {}
         except (OSError, msgspec.DecodeError) as error:
-            Log().warning(f"the history of tables begins anew: {self._file} cannot be read: {error}")
+            Log().warning(f"the history of tables begins again: {self._file} cannot be read: {error}")
             return {}
 
 

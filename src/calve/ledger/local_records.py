@@ -4,7 +4,7 @@
     ├── identity.json             format, state id, pipeline, kind of source
     ├── lock                      held by the one driver
     ├── 000000000012.begun.json   the splits of batch 12 and the position after them, before it runs
-    ├── 000000000012.staged.json  its receipts: from here on it can only be committed, never written anew
+    ├── 000000000012.staged.json  its receipts: from here on it can only be committed, never written again
     ├── 000000000012.staged-1.json  replaces it after a commit failed because of some events, which are left out
     └── committed.json            the last committed batch, its position, the totals
 

@@ -58,7 +58,7 @@ def database_pipeline(
 ) -> dict[str, Any]:
     """Return the configuration that loads tables of a database: each into the table of its name, in all namespaces.
 
-    A database that no longer has the changes since the last load is loaded anew.
+    A database that no longer has the changes since the last load is loaded again.
 
     Args:
         address: The database.

@@ -1,4 +1,4 @@
-"""Between two batches: empties the targets of tables that are loaded anew, and compares those that were read again."""
+"""Between two batches: empties the targets of tables that are loaded again, and compares those that were read again."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Reloading:
         self._committer.commit_all()
         targets, is_complete = self._tables.own_targets(source.to_clear or [], source.to_keep)
         names = self._empty(targets)
-        self._log.warning(f"removed all rows of {many(len(names), 'table')}, which are loaded anew", tables=names)
+        self._log.warning(f"removed all rows of {many(len(names), 'table')}, which are loaded again", tables=names)
         stop_at("pipeline.after-clear")
         source.cleared(is_complete)
 

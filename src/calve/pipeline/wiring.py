@@ -161,7 +161,7 @@ class Wiring:
         self.letters.open()
 
     def begin_batch(self, planned: Planned) -> None:
-        """Look anew for tables that were absent; let mirrors follow what they mirror.
+        """Look again for tables that were absent; let mirrors follow what they mirror.
 
         Raises:
             CalveError: Rejects cannot be written any more where they are to go.

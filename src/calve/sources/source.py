@@ -276,7 +276,7 @@ class OfTables(Protocol):
 
 @runtime_checkable
 class Reloads(Protocol):
-    """A source that may have to load tables anew, into empty targets."""
+    """A source that may have to load tables again, into empty targets."""
 
     @property
     def to_clear(self) -> list[SourceTable] | None:

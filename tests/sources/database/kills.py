@@ -135,7 +135,7 @@ def kept_whole(process: Process, writer: Writer, amid: Callable[[], None], reloa
         process: The pipeline.
         writer: It begins when the load is committed.
         amid: Called between two kills.
-        reloads: Whether rows of a load are all from one moment; then the table is loaded anew, too.
+        reloads: Whether rows of a load are all from one moment; then the table is loaded again, too.
     """
     moments, store = random.Random(), pipeline.Store(process.folder)
     process.start()
@@ -172,7 +172,7 @@ POINTS = ("reload.after-note", "reload.after-epoch", "pipeline.after-clear", "re
 
 
 def reloaded(process: Process, writers: list[Writer], truncate: Callable[[], None]) -> None:
-    """Load tables anew while writers go on, and kill that at every step; `truncate` stops `app.pair`."""
+    """Load tables again while writers go on, and kill that at every step; `truncate` stops `app.pair`."""
     store, folder = pipeline.Store(process.folder), process.source
     for writer in writers:
         writer.start()

@@ -1,4 +1,4 @@
-"""Tables that are loaded anew: requests, the note, and what a crash between two steps leaves."""
+"""Tables that are loaded again: requests, the note, and what a crash between two steps leaves."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def begun(reloads: Reloads, folder: LocalFolder, *tables: Table) -> Reloads:
 def test_a_table_is_described_anew_and_its_changes_from_before_are_not_read(state: LocalFolder) -> None:
     reloads = begun(source(state, STOPPED, OTHER), state, table(1, "cut", "id", "n", "more"))
     mark(state, 1, "its rows were rewritten")
-    assert dict(states(state))["app.cut"] == "waiting: it is loaded anew"
+    assert dict(states(state))["app.cut"] == "waiting: it is loaded again"
     reloads.apply()
     epochs = Epochs(state)
     epochs.load()

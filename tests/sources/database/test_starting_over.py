@@ -1,4 +1,4 @@
-"""A decision to load all tables anew outlasts crashes, and is made once."""
+"""A decision to load all tables again outlasts crashes, and is made once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from calve.errors import PositionLostError
 from calve.observe.log import Log
-from calve.sources.database import anew
+from calve.sources.database import full_reload
 from calve.sources.database.starting_over import StartingOver
 from calve.sources.database.table import Table
 from calve.sources.source_files import files_in
@@ -35,7 +35,7 @@ def test_a_decision_outlasts_a_crash_until_the_load_that_it_asks_for_has_begun(t
 
 def test_a_request_is_for_the_load_that_it_names_and_is_decided_once(tmp_path: Path) -> None:
     over = phase(tmp_path)
-    anew.request(LocalFolder(tmp_path), 2)
+    full_reload.request(LocalFolder(tmp_path), 2)
     over.decide_if_requested(3, [TABLE])
     assert over.decided is None
     over.decide_if_requested(2, [TABLE])

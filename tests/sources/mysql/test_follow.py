@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from calve.errors import PositionLostError, SourceUnavailableError
-from calve.sources.database import anew, overview
+from calve.sources.database import full_reload, overview
 from calve.sources.database.connection import ClosedError
 from calve.sources.mysql import source, system
 from calve.state.local_folder import LocalFolder
@@ -256,8 +256,8 @@ def test_a_connection_that_is_cut_as_all_tables_begin_anew_costs_only_another_tr
     server.run("truncate cut.t", "insert into cut.t values (2)")
     opened = source.open(follower.settings, LocalFolder(tmp_path), "p")
     opened.start(follower.position, False)
-    anew.request(LocalFolder(tmp_path), 0)
-    assert dict(overview.states(LocalFolder(tmp_path))) == {"cut.t": "waiting: all tables are loaded anew"}
+    full_reload.request(LocalFolder(tmp_path), 0)
+    assert dict(overview.states(LocalFolder(tmp_path))) == {"cut.t": "waiting: all tables are loaded again"}
     opened.backlog(follower.position)
     with monkeypatch.context() as cut:
         cut.setattr(system, "first_place", _cut)

@@ -265,7 +265,7 @@ def _check_that_one_is_loaded_anew(server: Postgres, running: Calve, database: s
     asking = ("source", "reload", "pipelines.yaml", "--state", "calve-state", "--yes")
     assert "cut has no schema" in running.call(*asking, "cut").output
     asked = running.call(*asking, "public.cut").output
-    assert asked == "shop: public.cut is loaded anew, now or when the pipeline starts\n"
+    assert asked == "shop: public.cut is loaded again, now or when the pipeline starts\n"
     running.start("--once", environment={VARIABLE: "pipeline.after-clear:1"}).wait(240)
     server.run("insert into cut values (4, 4)", "update fine set n = -1 where id = 4", database=database)
     said = once(running, 1)
@@ -281,8 +281,8 @@ def _check_that_one_is_loaded_anew(server: Postgres, running: Calve, database: s
 def _check_that_all_are_loaded_anew(server: Postgres, running: Calve, database: str) -> None:
     server.run("drop table bare", "delete from fine where id = 1", database=database)
     asked = running.call("source", "reload", "pipelines.yaml", "--state", "calve-state", "--yes").output
-    assert asked == "shop: all tables are loaded anew, now or when the pipeline starts\n"
-    assert "all tables are loaded anew: somebody has asked for it" in once(running, 1)
+    assert asked == "shop: all tables are loaded again, now or when the pipeline starts\n"
+    assert "all tables are loaded again: somebody has asked for it" in once(running, 1)
     listed = running.call("source", "tables", "pipelines.yaml", "--state", "calve-state").output
     assert [line for line in listed.splitlines() if "stopped" in line] == [
         "public.keyed       stopped: its key has other columns now; drop its target table, then reload again",
@@ -293,7 +293,7 @@ def _check_that_all_are_loaded_anew(server: Postgres, running: Calve, database: 
     server.run("insert into cut values (5, 5)", "delete from fine", database=database)
     running.configure(yaml(server, database, "tables: {exclude: [public.keyed, public.typed]}"))  # they are given up
     said = once(running)
-    assert "loaded anew" not in said
+    assert "loaded again" not in said
     assert "is stopped" not in said
     running.configure(yaml(server, database))
     assert set(rows(running, "shop.cut")) == {3, 5}

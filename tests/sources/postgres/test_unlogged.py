@@ -1,4 +1,4 @@
-"""What the stream does not carry: a table equals the database, or is stopped with the reason, or is loaded anew by itself."""
+"""What the stream does not carry: a table equals the database, or is stopped with the reason, or is loaded again by itself."""
 
 from __future__ import annotations
 

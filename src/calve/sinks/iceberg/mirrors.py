@@ -98,7 +98,7 @@ class Mirrors:
                 theirs, own = ", ".join(sorted(keys)), ", ".join(key.names)
                 return (
                     f"the key of the table {name} is {own}, but that of its source {source.name} is {theirs}: set its "
-                    "identifier fields or identifier_columns, or drop the table, so that it is created anew"
+                    "identifier fields or identifier_columns, or drop the table, so that it is created again"
                 )
         return ""
 

@@ -86,7 +86,7 @@ class OpenSearchSink:
                         f"documents of the index {index} that were written before still have the columns of then: "
                         f"{listed(older, 5)}",
                         table=table.name,
-                        hint="To write all documents anew: calve source reload (databases), or start with a "
+                        hint="To write all documents again: calve source reload (databases), or start with a "
                         "new --state (the iceberg source)",
                     )
 

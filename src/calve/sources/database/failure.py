@@ -13,8 +13,8 @@ __all__ = ["LOAD_AGAIN", "Verdict", "explained"]
 Verdict = Callable[[ServerError], tuple[type[SourceError], str]]
 """Returns what a refusal of a server means: the error, and the hint."""
 LOAD_AGAIN = (
-    "Set on_lost_position: reload, which removes all rows of the target tables and loads all tables anew; or empty the "
-    "target, and use a new --state"
+    "Set on_lost_position: reload, which removes all rows of the target tables and loads all tables again; or empty "
+    "the target, and use a new --state"
 )
 """The way out when changes are missing."""
 _AWAY = "Start it, or correct `host` and `port`; Calve continues by itself when it answers"

@@ -35,7 +35,7 @@ def check(former: Table, table: Table) -> None:
 
 
 def _misfit(before: Table, table: Table) -> str:
-    """Return why a table that is loaded anew does not fit the target of the one before; empty: it does."""
+    """Return why a table that is loaded again does not fit the target of the one before; empty: it does."""
     old = {column.name: column for column in (*before.dropped, *before.columns)}
     for column in table.columns:
         if column.name in old and not can_widen(old[column.name].kind, column.kind):
@@ -46,7 +46,7 @@ def _misfit(before: Table, table: Table) -> str:
 
 
 def fitting(table: Table, before: Mapping[str, Table]) -> Table:
-    """Return a table that is loaded anew; stopped if its target cannot hold it."""
+    """Return a table that is loaded again; stopped if its target cannot hold it."""
     old = before.get(table.full_name)
     table = kept_texts(table, old) if old else table
     why = _misfit(old, table) if old else ""

@@ -25,7 +25,7 @@ _OTHER = "Correct host and database; for another database use a new --state and 
 
 
 class Load:
-    """The chunks of all tables, and after them those of tables that were loaded anew.
+    """The chunks of all tables, and after them those of tables that were loaded again.
 
     Args:
         folder: The source's files.

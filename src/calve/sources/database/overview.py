@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from calve.errors import SourceError
-from calve.sources.database import anew, reload
+from calve.sources.database import full_reload, reload
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.stopped import marked
 from calve.sources.database.table import Table
@@ -14,7 +14,7 @@ from calve.sources.source_files import FilesAt, encoded, files_in, read_json
 __all__ = ["load_of", "note", "states"]
 
 _BEGUN, _COMMITTED = "begun.json", "committed.json"
-_WAITING = {False: "waiting: it is loaded anew", True: "waiting: it is read again and compared"}
+_WAITING = {False: "waiting: it is loaded again", True: "waiting: it is read again and compared"}
 
 
 def note(folder: FilesAt, chunk: int) -> None:
@@ -41,7 +41,7 @@ def states(folder: FilesAt) -> list[tuple[str, str]]:
     begun, epochs = _begun(folder), Epochs(folder)
     epochs.load()
     load = begun.get("load", 0)
-    again = anew.read(folder, load) is not None or anew.is_requested(folder, load)
+    starts_over = full_reload.read(folder, load) is not None or full_reload.is_requested(folder, load)
     waiting = reload.waiting(folder, begun)
     committed, unreadable = int(read_json(folder, _COMMITTED) or 0), marked(folder)
     chunks: dict[int, list[tuple[bool, int]]] = {}
@@ -51,8 +51,8 @@ def states(folder: FilesAt) -> list[tuple[str, str]]:
         chunks.setdefault(chunk["table"], []).append((number < committed, chunk["bytes"]))
     by_name = {name: _WAITING[compares] for name, compares in waiting.items()}
     for table in epochs.tables.values():
-        if again:
-            by_name[table.full_name] = "waiting: all tables are loaded anew"
+        if starts_over:
+            by_name[table.full_name] = "waiting: all tables are loaded again"
         elif table.full_name not in waiting:
             chunks_of = chunks.get(table.oid, [])
             state = _state(table, chunks_of, unreadable.get(table.oid, ""))

@@ -50,16 +50,16 @@ __all__ = [
 _NOTE, _REQUESTS = "reloading.json", "requests"
 _AGAIN = {
     "compare": "It is read again by itself, and its target gets the rows that differ",
-    "reload": "It is loaded anew by itself",
+    "reload": "It is loaded again by itself",
 }
-_WHAT = {False: "loaded anew", True: "read again and compared"}
+_WHAT = {False: "loaded again", True: "read again and compared"}
 
 
 class Request(msgspec.Struct, frozen=True):
     """What somebody asks for.
 
     Attributes:
-        load: The load that the tables belong to; if all tables were loaded anew since, nothing is left to do.
+        load: The load that the tables belong to; if all tables were loaded again since, nothing is left to do.
         tables: The tables, as `schema.table`.
         compares: Whether their targets get the differences; otherwise they are emptied.
     """
@@ -212,7 +212,7 @@ class Reloads:
 
     @property
     def before(self) -> int | None:
-        """The epoch before which changes are planned, because tables are loaded anew there; None: all are."""
+        """The epoch before which changes are planned, because tables are loaded again there; None: all are."""
         return self.note.epoch if self.note else None
 
     def wanted(self, load: int) -> tuple[str, Request] | None:
@@ -247,7 +247,7 @@ class Reloads:
             elif compares:
                 self._lines.info(f"reads {table.full_name} again, to compare it", table=table.full_name)
             else:
-                self._lines.info(f"loads {table.full_name} anew: somebody has asked for it", table=table.full_name)
+                self._lines.info(f"loads {table.full_name} again: somebody has asked for it", table=table.full_name)
 
     def apply(self) -> None:
         """Give the tables their new descriptions, and remove the request."""

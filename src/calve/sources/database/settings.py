@@ -57,19 +57,19 @@ class DatabaseSettings(SourceSettings):
     on_truncate: Literal["fail", "compare", "reload", "ignore"] = option(
         "fail",
         "If a table is truncated: stop this table after all changes before it; read it again, compare it with its "
-        "target, and remove and write the rows that differ; empty its target and load it anew; or keep its rows and go "
-        "on.",
+        "target, and remove and write the rows that differ; empty its target and load it again; or keep its rows and "
+        "go on.",
     )
     on_unlogged_change: Literal["compare", "fail", "reload", "ignore"] = option(
         "compare",
         "If rows change, or may, without a trace in the log (e.g. a new column with a default): read the table again, "
         "compare it with its target, and write the rows that differ; stop this table after all changes before it; "
-        "empty its target and load it anew; or go on and leave these rows as they are.",
+        "empty its target and load it again; or go on and leave these rows as they are.",
     )
     on_lost_position: Literal["fail", "reload"] = option(
         "fail",
         "If the server no longer has the changes that follow: stop with an error, or remove all rows of the target "
-        "tables and load all tables anew.",
+        "tables and load all tables again.",
     )
     merge_tables: bool = option(
         False,

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from calve.errors import CalveError, PositionLostError
-from calve.sources.database import anew
+from calve.sources.database import full_reload
 from calve.sources.database.comparing import Comparing
 from calve.sources.database.following import Following
 from calve.sources.database.load import log_position, tables_of
@@ -203,14 +203,14 @@ class DatabaseSource:
         former = self._phases.parts
         self._starting_over.decided = None
         former.log.clear()
-        anew.wipe(former.files)
+        full_reload.wipe(former.files)
         self._phases = _Phases(former.renewed(decided.load, replaces=not is_complete), self._system_of)
         try:
             self._open(None, None)
         except CalveError:
             self._starting_over.decided = decided  # all of this is repeated
             raise
-        anew.finish(former.files)
+        full_reload.finish(former.files)
 
     @property
     def comparing(self) -> Comparing | None:
@@ -221,7 +221,7 @@ class DatabaseSource:
     def condition(self) -> str:
         """How far the load is, and the stream."""
         if self._starting_over.decided is not None:
-            return "all tables are loaded anew"
+            return "all tables are loaded again"
         parts, stream = self._phases.parts, self._phases.following.stream
         load = parts.reloads.condition or parts.load.condition
         sentences = [load, stream.condition, parts.log.condition, condition(self.stopped)]
@@ -234,7 +234,7 @@ class DatabaseSource:
         return why_stopped(parts.epochs.tables.values(), parts.settings.selected)
 
     def _has_ended(self, position: Position | None) -> bool:
-        """Return whether all tables are loaded anew, because the stream has ended.
+        """Return whether all tables are loaded again, because the stream has ended.
 
         Raises:
             CalveError: It has ended for good, and everything before is committed.

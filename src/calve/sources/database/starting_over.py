@@ -1,4 +1,4 @@
-"""The phase that starts over: all rows of the targets are removed, and all tables are loaded anew."""
+"""The phase that starts over: all rows of the targets are removed, and all tables are loaded again."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable
 
 from calve.errors import PositionLostError
 from calve.observe.log import Log
-from calve.sources.database import anew
-from calve.sources.database.anew import Anew
+from calve.sources.database import full_reload
+from calve.sources.database.full_reload import FullReload
 from calve.sources.database.table import Table
 from calve.sources.source import SourceTable
 from calve.sources.source_files import SourceFiles
@@ -28,15 +28,15 @@ class StartingOver:
 
     def __init__(self, files: SourceFiles, lines: Log) -> None:
         self._files, self._lines = files, lines
-        self.decided: Anew | None = None
+        self.decided: FullReload | None = None
 
     def resume(self, load: int | None) -> None:
         """Go on with what an earlier run decided, unless that load has begun."""
-        self.decided = anew.read(self._files, load)
+        self.decided = full_reload.read(self._files, load)
 
     def decide_if_requested(self, load: int, tables: Iterable[Table]) -> None:
         """Decide to start over, if somebody asks to replace the load."""
-        if self.decided is None and anew.is_requested(self._files, load):
+        if self.decided is None and full_reload.is_requested(self._files, load):
             self._decide("somebody has asked for it", load, tables)
 
     def lose(self, error: PositionLostError, load: int, tables: Iterable[Table]) -> None:
@@ -49,5 +49,5 @@ class StartingOver:
         return [table.source_table() for table in self.decided.tables if table.is_readable] if self.decided else []
 
     def _decide(self, why: str, load: int, tables: Iterable[Table]) -> None:
-        self._lines.warning(f"all tables are loaded anew: {why}")
-        self.decided = anew.decide(self._files, load + 1, list(tables))
+        self._lines.warning(f"all tables are loaded again: {why}")
+        self.decided = full_reload.decide(self._files, load + 1, list(tables))

@@ -31,12 +31,12 @@ __all__ = [
 
 _FOLDER = "unreadable"
 _SHOWN = 3
-_WAY_OUT = "All changes before are written. Exclude the table, or load it anew: calve source reload <configuration> {}"
+_WAY_OUT = "All changes before are written. Exclude the table, or load it again: calve source reload <configuration> {}"
 """The hint of a stopped table, with its name."""
 
 
 INTERRUPTED = "its load was interrupted, and it has no key by which its rows could be known again"
-"""Why a table is read again whatever the settings are: its history begins anew."""
+"""Why a table is read again whatever the settings are: its history begins again."""
 
 
 class UnreadableError(Exception):
@@ -106,7 +106,7 @@ def marked(folder: FilesAt, now: bool = False) -> dict[int, str]:
 
 
 def unmark(folder: FilesAt, oids: Iterable[int]) -> None:
-    """Remove the marks of tables, because they are loaded anew; no task reads chunks."""
+    """Remove the marks of tables, because they are loaded again; no task reads chunks."""
     files_in(folder).unpost([_name(oid) for oid in oids])
 
 

@@ -276,7 +276,7 @@ class DatabaseSession:
             self._stop_table(table, f"it {fault}")
             return False
         if fault := names_fault(table):
-            self._stop_table(former or table, f"{fault}; rename it, and load the table anew")
+            self._stop_table(former or table, f"{fault}; rename it, and load the table again")
             return False
         if conflict := self._own_targets.conflict(table, [] if former else self._epochs.tables.values()):
             self._stop_table(table, conflict)
@@ -299,7 +299,7 @@ class DatabaseSession:
             self._lines.warning(
                 f"{table.full_name} is not what it is in {self.system}, because its log does not have this: {why}",
                 table=table.full_name,
-                hint=f"To have it right, load it anew: calve source reload <configuration> {table.full_name}",
+                hint=f"To have it right, load it again: calve source reload <configuration> {table.full_name}",
             )
             return True
         self._read_again(table, f"{why}; the log does not have that")

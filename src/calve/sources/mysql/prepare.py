@@ -74,7 +74,7 @@ def chosen(database: Database, settings: MysqlSettings) -> list[CatalogTable]:
 
 
 def require_logged(database: Database, settings: MysqlSettings, tables: Iterable[Table]) -> None:
-    """Check that the server, which was started anew or has taken over, still logs the changes of tables.
+    """Check that the server, which was started again or has taken over, still logs the changes of tables.
 
     Raises:
         SourceError: It does not.

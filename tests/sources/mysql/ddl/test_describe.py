@@ -65,7 +65,7 @@ class Shop:
         return stopped_in(self.follower.folder)
 
     def reload(self, *tables: str) -> None:
-        """Load tables anew."""
+        """Load tables again."""
         reload.request(LocalFolder(self.follower.folder), 0, [f"shop.{table}" for table in tables])
         self.follower.read()
 

@@ -63,7 +63,7 @@ class TableSession(DatabaseSession):
             name = table_name(described)
             former = self._known(*name)
             if former is not None and transaction.commit <= former.since:
-                return _UNREAD  # it was loaded anew after the transaction
+                return _UNREAD  # it was loaded again after the transaction
             is_read = self._settings.selected.has(*name) and (former is None or not former.stopped)
             self._resolved[signature] = self._resolve(described, columns, transaction.commit) if is_read else _UNREAD
         return self._resolved[signature]

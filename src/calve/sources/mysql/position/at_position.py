@@ -58,7 +58,7 @@ def begin_at_position(connection: Connection, settings: MysqlSettings, folder: S
             if error.code not in NO_RIGHTS:
                 raise
             why = "the server commits all the time, so its rows have no known position without a lock of a moment"
-            raise UnreadableError(f"{why}: grant RELOAD on *.*, and load it anew") from error
+            raise UnreadableError(f"{why}: grant RELOAD on *.*, and load it again") from error
         connection.query(_BEGIN)
         return _end(database) - 1
 

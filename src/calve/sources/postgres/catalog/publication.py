@@ -89,7 +89,7 @@ def withdraw(connection: Connection, publication: str, identity: Identity, lines
     lines.warning(
         f"{identity.full_name} is no longer published: PostgreSQL would refuse to UPDATE and DELETE its rows",
         table=identity.full_name,
-        hint="Give it a replica identity; Calve then publishes it and loads it anew",
+        hint="Give it a replica identity; Calve then publishes it and loads it again",
     )
     return True
 

@@ -55,7 +55,7 @@ class CatalogSession(DatabaseSession):
         return is_renamed or self._settings.selected.has(relation.schema, relation.name)
 
     def _is_loaded(self, oid: int, transaction: Transaction) -> bool:
-        """Return whether a table was loaded anew after a transaction."""
+        """Return whether a table was loaded again after a transaction."""
         return transaction.commit <= self._since.get(oid, 0)
 
     def _describe(self, relation: Relation) -> bool:

@@ -1,4 +1,4 @@
-"""The note that a source has to begin anew: it outlasts crashes until the source has begun."""
+"""The note that a source has to begin again: it outlasts crashes until the source has begun."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from calve.sources.database.table import Table
 from calve.sources.source_files import FilesAt, encoded, files_in, posted_as, read_as
 from calve.stop_point import stop_at
 
-__all__ = ["Anew", "decide", "finish", "is_requested", "read", "request", "wipe"]
+__all__ = ["FullReload", "decide", "finish", "is_requested", "read", "request", "wipe"]
 
 _FILE = "anew.json"
 _REQUESTS = "anew"
@@ -18,7 +18,7 @@ _KEPT = ("tables/", "slot.json")
 _POSTED = (_REQUESTS, "requests", "unreadable")
 
 
-class Anew(msgspec.Struct, frozen=True):
+class FullReload(msgspec.Struct, frozen=True):
     """What was decided.
 
     Attributes:
@@ -30,27 +30,27 @@ class Anew(msgspec.Struct, frozen=True):
     tables: list[Table]
 
 
-def decide(folder: FilesAt, load: int, tables: list[Table]) -> Anew:
-    """Write down that a source has to begin anew."""
-    anew = Anew(load, tables)
-    files_in(folder).write(_FILE, encoded(anew))
+def decide(folder: FilesAt, load: int, tables: list[Table]) -> FullReload:
+    """Write down that a source has to begin again."""
+    decided = FullReload(load, tables)
+    files_in(folder).write(_FILE, encoded(decided))
     stop_at("anew.after-note")
-    return anew
+    return decided
 
 
-def read(folder: FilesAt, load: int | None) -> Anew | None:
+def read(folder: FilesAt, load: int | None) -> FullReload | None:
     """Return what was decided, unless the load has begun.
 
     Args:
         folder: The source's folder.
         load: The number of the load that has begun; None: none.
     """
-    anew = read_as(files_in(folder), _FILE, Anew)
-    return None if anew is None or anew.load == load else anew
+    decided = read_as(files_in(folder), _FILE, FullReload)
+    return None if decided is None or decided.load == load else decided
 
 
 def request(folder: FilesAt, load: int) -> None:
-    """Ask a source to begin anew; it may be running, in another process.
+    """Ask a source to begin again; it may be running, in another process.
 
     Args:
         folder: The source's folder.

@@ -74,8 +74,8 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
 
     Pipelines and other writers may keep writing. After a crash the tables are intact; run the command again.
 
-      convert  rewrite the rows to which equality deletes apply, and remove the deletes. Then PyIceberg and Snowflake
-               can read the table, and all reads are faster
+      convert  replace equality deletes by deletes by position; files that this cannot do are rewritten. Then PyIceberg
+               and Snowflake can read the table, and all reads are faster
       compact  merge small files into large ones
       expire   remove old snapshots, and the files that only they use; tags and branches are kept
       orphans  delete files that belong to no snapshot. Staged files of a pipeline are kept, however old they are, and
@@ -110,7 +110,7 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
         )
     configure(debug=ctx.meta[failures.DEBUG])
     if chosen["plan"]:
-        plans = [_planned(context, sinks, as_json) for context in _benches(tables, chosen)]
+        plans = [_planned(context, sinks, as_json) for context in _contexts(tables, chosen)]
         if as_json:
             echo(json.dumps({"tables": plans}, indent=2))
         ctx.exit(failures.FAILED if any(table_plan["error"] for table_plan in plans) else 0)
@@ -136,7 +136,7 @@ def _planned(context: MaintenanceContext, sinks: Sequence[IcebergSettings], as_j
     return table_plan
 
 
-def _benches(tables: tuple[str, ...], chosen: dict[str, Any]) -> Iterator[MaintenanceContext]:
+def _contexts(tables: tuple[str, ...], chosen: dict[str, Any]) -> Iterator[MaintenanceContext]:
     """Start Spark, and yield table after table."""
     from calve.catalog import storage
     from calve.catalog.catalog import Catalog
@@ -161,7 +161,7 @@ def _reports(
     """Maintain table after table; a failure does not affect the others."""
     from calve.maintenance.upkeep import maintain as maintain_table
 
-    for context in _benches(tables, chosen):
+    for context in _contexts(tables, chosen):
         report = maintain_table(context, wishes, partial(_begins, context.name))
         _tell(report, as_json, wishes.dry_run)
         yield report

@@ -197,7 +197,7 @@ def _pages(address: str) -> dict[str, bytes]:
         except urllib.error.HTTPError as error:
             pages[f"dashboard/{path}"] = error.read()
     assert b"http_basic" in pages["dashboard/pipelines/works/definition"]
-    assert b"starting" in pages["dashboard/pipelines/works/log"]
+    assert b"1 reject" in pages["dashboard/pipelines/works/log"]
     return pages
 
 

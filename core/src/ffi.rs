@@ -7,6 +7,8 @@ mod avro;
 mod bodies;
 mod envelope;
 mod kafka;
+mod keys;
+mod mapped;
 mod mysql;
 mod postgres;
 mod program;
@@ -22,7 +24,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::{ptr, slice, str};
 
 /// The version of these functions' signatures; Python refuses a library with another one.
-const VERSION: i32 = 17;
+const VERSION: i32 = 18;
 const PANICKED: i32 = -1;
 /// Of the processor's cache; and how many of an event are fetched.
 #[cfg(target_arch = "x86_64")]

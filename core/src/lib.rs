@@ -17,6 +17,7 @@ mod ffi;
 pub mod infer;
 pub mod iso8601;
 pub mod kafka;
+pub mod keys;
 pub mod logical_type;
 pub mod mysql;
 pub mod needs_exact;

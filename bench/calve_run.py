@@ -12,7 +12,7 @@ from typing import Any
 
 import calve
 from bench.measure import Figures, measured
-from running import Calve
+from kit.running import Calve
 
 WAIT_SECONDS = 3600
 

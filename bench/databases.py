@@ -26,7 +26,7 @@ from bench.lag import lag
 from bench.measure import CPU, Figures, Results, medians, parser, ratio, take_turns
 from bench.orders import LAKE_SUMS, Orders
 from bench.report import Report
-from running import Calve, until
+from kit.running import Calve, until
 from services.certificates import Authority, give_tls
 from services.mysql import MySql
 from services.postgres import PASSWORD, Postgres

@@ -21,7 +21,7 @@ from calve.event.envelope import decoder
 from calve.event.envelope.decoder import EnvelopeDecoder, Envelopes
 from calve.event.envelope.exact import RequestedAttributes, decode, text_of
 from calve.event.envelope.shape import SHAPES
-from debezium_events import Changes
+from kit.debezium_events import Changes
 
 _WANTED = {
     "debezium": RequestedAttributes(frozenset({"debezium_source_table", "debezium_ts_ms"}), frozenset({"id"})),

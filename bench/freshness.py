@@ -27,7 +27,7 @@ from bench.growth import metadata
 from bench.made_events import SUMS, Events
 from bench.measure import Figures, measured, medians, parser, take_turns
 from bench.report import Report
-from running import Calve, until
+from kit.running import Calve, until
 from services.kafka import STEADY, Kafka
 from services.process import free_ports
 

@@ -10,7 +10,7 @@ import statistics
 import sys
 import time
 
-from pipeline.plain_spark import session
+from kit.plain_spark import session
 
 
 def main() -> None:

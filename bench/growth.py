@@ -23,7 +23,7 @@ from pathlib import Path
 from bench.measure import Figures, measured, parser, shown
 from bench.report import Report
 from bench.upserts import MODES, check, row
-from running import Calve, until
+from kit.running import Calve, until
 
 WAIT_SECONDS = 1800
 YAML = """

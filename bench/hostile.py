@@ -17,8 +17,8 @@ from pathlib import Path
 from bench.kafka import TOPIC, YAML
 from bench.made_events import Events
 from bench.measure import measured, parser, shown
-from hostile_events import FIRST_ID, hostile_event
-from running import Calve
+from kit.hostile_events import FIRST_ID, hostile_event
+from kit.running import Calve
 from services.kafka import STEADY, Kafka
 
 

@@ -30,7 +30,7 @@ from calve.sources.http.settings import HttpSettings
 from calve.state.folder import StateFolder
 from calve.state.local_folder import LocalFolder
 from calve.state.store_folder import StoreFolder
-from running import Calve
+from kit.running import Calve
 from services.objects import ObjectStore
 from services.process import free_ports
 

@@ -21,7 +21,7 @@ from bench.freshness import Watch
 from bench.growth import metadata
 from bench.measure import Figures, measured
 from bench.orders import Orders
-from running import until
+from kit.running import until
 
 TRANSACTIONS_A_SECOND = 100
 WARM_SECONDS = 10

@@ -24,7 +24,7 @@ from bench.calve_run import calve_run
 from bench.measure import Figures, medians, parser, ratio, take_turns
 from bench.registry_messages import as_protobuf, message_schema
 from bench.report import table
-from running import Calve
+from kit.running import Calve
 from services.kafka import STEADY, Kafka
 from services.registry import Registry, framed
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from bench.measure import CPU, Figures, medians, parser, ratio, take_turns
 from bench.report import Report
-from running import Calve
+from kit.running import Calve
 
 MOST_SECONDS = 2.5
 """From the start to the first written batch, on a machine without other work."""

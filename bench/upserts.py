@@ -21,7 +21,7 @@ from bench import lake, peers
 from bench.calve_run import calve_run
 from bench.measure import Figures, Results, parser, ratio, take_turns
 from bench.report import Report
-from debezium_events import lives
+from kit.debezium_events import lives
 from services.kafka import STEADY, Kafka
 
 TOPIC = "changes"

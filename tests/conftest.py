@@ -15,9 +15,9 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.compiled.build import CHECKED, build, cargo_fault
 from calve.compiled.library import VARIABLE
 from calve.engine import session
-from examples import examples
-from pipeline.readers import PlainSpark
-from running import Calve
+from kit.examples import examples
+from kit.readers import PlainSpark
+from kit.running import Calve
 from services import azurite as azure_service
 from services import gcs as google_service
 from services.azurite import Azurite

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 
 import calve
 from calve.engine import session
-from running import post, until
+from kit.running import post, until
 from services.process import free_ports
 
 TABLE = {"iceberg": {"table_identifier": "shop.${/kind}", "auto_create": True}}

@@ -17,7 +17,7 @@ from calve.credentials import in_short, remember, without_credentials
 from calve.errors import SourceError
 from calve.observe.watch import Watch
 from calve.operate.probe import _answers
-from pipeline.canaries import ENDING
+from whole.canaries import ENDING
 
 SECRET = f"geheim{ENDING}"
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from running import until
+from kit.running import until
 from share import LONGEST
 
 SHARES = Path(__file__).with_name("shares.py")

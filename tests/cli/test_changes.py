@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from running import LITTLE, PATIENCE_SECONDS, Calve
+from kit.running import LITTLE, PATIENCE_SECONDS, Calve
 
 YAML = """\
 crm:

@@ -15,7 +15,7 @@ import pytest
 
 from calve.dashboard.beside import Beside
 from calve.observe.pause import is_paused
-from running import PATIENCE_SECONDS
+from kit.running import PATIENCE_SECONDS
 
 from .conftest import Shell
 

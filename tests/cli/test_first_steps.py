@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from running import PATIENCE_SECONDS
+from kit.running import PATIENCE_SECONDS
 
 PAGE = Path(__file__).parents[2].joinpath("docs/first-steps.md").read_text()
 BLOCKS = re.findall(r"^```(yaml|console|python)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)

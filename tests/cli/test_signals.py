@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from running import PATIENCE_SECONDS
+from kit.running import PATIENCE_SECONDS
 
 PROGRAM = """
 import signal, sys, threading

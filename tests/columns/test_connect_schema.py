@@ -18,9 +18,9 @@ from calve.convert.converter import Converter, ConvertOptions
 from calve.event.columns import SCHEMA
 from calve.event.envelope.decoder import EnvelopeDecoder, Envelopes
 from calve.table.definition import schema_from_columns
-from convert.tables import table_of
 from event.envelope.debezium import envelope, field, text, unscaled, wrapped
-from examples import examples
+from kit.examples import examples
+from kit.tables import table_of
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
 VARIABLE = "io.debezium.data.VariableScaleDecimal"

@@ -14,8 +14,8 @@ from calve.compiled import events as core
 from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.table.arrow_schema import arrow_schema
 from calve.table.definition import schema_from_columns
-from compiled_core import needs_core
-from convert.tables import plain_rows, table_of
+from kit.compiled_core import needs_core
+from kit.tables import plain_rows, table_of
 
 
 def only(*names: str) -> Fields:

@@ -20,8 +20,8 @@ from calve.columns.node import Kind
 from calve.convert.converter import Converter, ConvertOptions
 from calve.table.definition import schema_from_columns
 from convert.events import Maker
-from convert.tables import table_of
-from examples import examples
+from kit.examples import examples
+from kit.tables import table_of
 
 
 def rows_of(*events) -> pa.Table:

@@ -15,7 +15,7 @@ from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.event.column_names import COLUMN_LIMIT, folded
 from calve.event.validate_json import validated
 from calve.table.schema import read_schema
-from convert.tables import plain_rows, table_of
+from kit.tables import plain_rows, table_of
 
 
 def rows_of(*events) -> pa.Table:

@@ -10,7 +10,7 @@ import pytest
 from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.observe.tally import MOST_NAMES, OTHERS
 from calve.table.definition import schema_from_columns
-from convert.tables import table_of
+from kit.tables import table_of
 
 COLUMNS = [
     {"name": "a", "type": "long"},

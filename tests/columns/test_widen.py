@@ -11,7 +11,7 @@ from calve.columns.infer import Inferred
 from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.table.definition import schema_from_columns
 from calve.table.loaded import Table
-from convert.tables import table_of
+from kit.tables import table_of
 
 LOOKING = ConvertOptions(look_for_unknown=True)
 

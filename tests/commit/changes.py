@@ -28,7 +28,7 @@ from calve.table.definition import schema_from_columns
 from calve.task import reduce_task
 from calve.task.job import Job
 from calve.task.task import run_tasks, shuffle_tasks
-from pipeline.readers import with_rust
+from kit.readers import with_rust
 
 NAME = "db.rows"
 

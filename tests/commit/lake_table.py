@@ -15,7 +15,7 @@ from calve.catalog.catalog import Catalog, embedded
 from calve.engine import session
 from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
-from content_files import data_file
+from kit.content_files import data_file
 
 SCHEMA = json.dumps(
     {

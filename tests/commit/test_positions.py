@@ -27,8 +27,8 @@ from calve.table.definition import schema_from_columns
 from calve.write.writer import Writers
 from commit.test_changes import die_at, named
 from commit.test_key_search import KINDS
-from examples import examples
-from pipeline.readers import with_rust
+from kit.examples import examples
+from kit.readers import with_rust
 
 pytestmark = pytest.mark.spark
 

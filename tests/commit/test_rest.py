@@ -20,7 +20,7 @@ from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
 from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
-from content_files import data_file
+from kit.content_files import data_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 

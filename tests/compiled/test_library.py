@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from calve.compiled import library
-from compiled_core import needs_core
+from kit.compiled_core import needs_core
 
 
 @pytest.fixture(autouse=True)

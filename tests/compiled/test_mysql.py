@@ -20,8 +20,8 @@ from calve.sources.database.table import Column, Table
 from calve.sources.mysql.reader import MysqlReader
 from calve.sources.mysql.rows import log_rows, results
 from calve.sources.mysql.settings import MysqlSettings
-from compiled_core import needs_core
-from examples import examples
+from kit.compiled_core import needs_core
+from kit.examples import examples
 from sources.mysql.answers import Answer
 from sources.mysql.stored import Random, with_length
 

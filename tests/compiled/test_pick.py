@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.compiled.events import pick
-from compiled_core import needs_core
+from kit.compiled_core import needs_core
 
 NAMES = ["a", "b"]
 FEW = st.sampled_from(["a", "b", "c", "\\u0061"])

@@ -25,8 +25,8 @@ from calve.sources.postgres.protocol.pgoutput import UNCHANGED
 from calve.sources.postgres.protocol.wire import Connection
 from calve.sources.postgres.reader import PostgresReader
 from calve.sources.postgres.settings import PostgresSettings
-from compiled_core import needs_core
-from examples import examples
+from kit.compiled_core import needs_core
+from kit.examples import examples
 
 pytestmark = needs_core
 READER = PostgresReader(PostgresSettings(host="h", database="d", username="u", password="p"), str(Path.cwd()), "p")

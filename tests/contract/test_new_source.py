@@ -21,7 +21,7 @@ from calve.settings import PipelineSettings, SettingsErrors, parse_text
 from calve.state.folder import StateFolder
 from calve.state.local_folder import LocalFolder
 from calve.state.store_folder import StoreFolder
-from running import Calve
+from kit.running import Calve
 
 FOLDER = Path(__file__).with_name("new_source")
 """The smallest source that works: `mailbox`."""

@@ -33,7 +33,7 @@ from calve.sinks.sink import Opening
 from calve.sources.source import Split
 from calve.task.job import Job
 from calve.task.task import run_task
-from running import Calve
+from kit.running import Calve
 from services.process import free_ports
 
 NEW = Path(__file__).with_name("new")

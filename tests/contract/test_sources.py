@@ -24,7 +24,7 @@ from calve.sources.s3.objects import store_of
 from calve.sources.s3.settings import Aws
 from calve.sources.source import EVENT
 from calve.state.local_folder import LocalFolder
-from running import post, until
+from kit.running import post, until
 from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY
 
 COUNT = 5_000

@@ -12,7 +12,7 @@ import pytest
 
 from calve.engine import session
 from contract.test_sources import Files, GrowingFile, Objects, Requests, Snapshots, Topic, numbered
-from running import until
+from kit.running import until
 from services.process import free_ports
 
 pytestmark = pytest.mark.spark

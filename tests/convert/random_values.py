@@ -7,7 +7,7 @@ import uuid
 
 import pyarrow as pa
 
-from convert.tables import plain_rows
+from kit.tables import plain_rows
 
 NUMBERS = ["0", "-0", "1", "0.0", "1e3", "1E-2", "12.50", "1e400", "1e-400", "9007199254740993", "123456789.123456789",
            "16777217", "16777217.0", "1.6777217e7", "9007199254740993.0", "1646861401.5241024", "1418530010"]  # fmt: skip

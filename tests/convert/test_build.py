@@ -9,7 +9,7 @@ import pytest
 from calve.columns.fields import Fields
 from calve.convert.converter import Converter, ConvertOptions
 from calve.table.definition import schema_from_columns
-from convert.tables import plain_rows, table_of
+from kit.tables import plain_rows, table_of
 
 TYPE = (
     "struct<x: int required, u: uuid required, y: struct<z: boolean required, w: string> required, m: map<string, int>>"

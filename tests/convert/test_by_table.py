@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from calve.convert.converter import Converter, ConvertOptions
 from calve.event.validate_json import validated
 from convert.events import Maker
-from convert.tables import plain_rows, table_of
-from examples import examples
+from kit.examples import examples
+from kit.tables import plain_rows, table_of
 
 ROWS = 40
 

@@ -15,7 +15,7 @@ from calve.convert.converter import Converter, ConvertOptions
 from calve.errors import ConvertError
 from calve.table.definition import schema_from_columns
 from calve.table.loaded import Table
-from convert.tables import plain_rows, table_of
+from kit.tables import plain_rows, table_of
 
 
 def convert(columns, *events, **options):

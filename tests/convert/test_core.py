@@ -28,11 +28,11 @@ from calve.event.reject import encodable, rejects_table
 from calve.event.validate_json import validated
 from calve.table.arrow_schema import arrow_schema
 from calve.table.definition import schema_from_columns
-from compiled_core import needs_core
 from convert.events import Maker
 from convert.random_values import mutated, random_value, shown, spoiled, stamp
-from convert.tables import plain_rows, table_of
-from examples import examples
+from kit.compiled_core import needs_core
+from kit.examples import examples
+from kit.tables import plain_rows, table_of
 
 FLAT = [{"name": "s", "type": "string"}, {"name": "n", "type": "int"}, {"name": "d", "type": "double"}]
 NESTED = [*FLAT, {"name": "list", "type": "list<string>"}]

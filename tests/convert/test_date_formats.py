@@ -11,7 +11,7 @@ import pytest
 from calve.convert.date_formats import date_format
 from calve.errors import SettingsError
 from convert.date_pairs import Pair, answers, pairs
-from examples import examples
+from kit.examples import examples
 
 GUESSED = {"AMT", "AMST", "PMT", "ST", "ACT", "BST", "IST", "AST", "ADT", "GST", "SST", "EAST"}
 """Abbreviations of several zones, one of which Java takes."""

@@ -21,7 +21,7 @@ from calve.event.exact_json import MalformedError, dump, parse_object
 from calve.event.validate_json import validated
 from convert import reference
 from convert.events import NAMES, Maker
-from convert.tables import plain_rows, table_of
+from kit.tables import plain_rows, table_of
 
 BATCHES = int(os.environ.get("CALVE_DIFFERENTIAL_BATCHES", "15"))
 ROWS = int(os.environ.get("CALVE_DIFFERENTIAL_ROWS", "300"))

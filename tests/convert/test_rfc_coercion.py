@@ -9,7 +9,7 @@ import pytest
 
 from calve.convert.converter import ConvertedEvents, Converter
 from calve.table.definition import schema_from_columns
-from convert.tables import plain_rows, table_of
+from kit.tables import plain_rows, table_of
 
 
 def converted(columns: list[dict], *events: object) -> ConvertedEvents:

@@ -12,7 +12,7 @@ from calve.convert.converter import Converter, ConvertOptions
 from calve.convert.date_formats import date_format
 from calve.errors import SettingsError
 from calve.table.definition import schema_from_columns
-from convert.tables import plain_rows, table_of
+from kit.tables import plain_rows, table_of
 
 MICRO = 1_700_000_000_123_456
 

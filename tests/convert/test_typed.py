@@ -20,8 +20,8 @@ from calve.event.columns import SCHEMA, TYPED
 from calve.event.json_text import to_json
 from calve.event.typed import with_text
 from calve.event.typed_schema import declaration
-from convert.tables import table_of
-from examples import examples
+from kit.examples import examples
+from kit.tables import table_of
 
 Values = st.SearchStrategy[Any]
 Typed = tuple[pa.DataType, Values]

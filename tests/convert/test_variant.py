@@ -19,8 +19,8 @@ from calve.convert.iso8601 import MismatchError
 from calve.convert.variant import MOST_BYTES, encode
 from calve.event.exact_json import parse_object
 from calve.table.definition import schema_from_columns
-from convert.tables import table_of
 from convert.variants import decode, names_of
+from kit.tables import table_of
 
 
 def encoded(text: str) -> dict[str, bytes]:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from calve.stop_point import VARIABLE
-from running import Calve
+from kit.running import Calve
 
 
 class Doomed(Calve):

@@ -16,7 +16,7 @@ import pytest
 
 from calve.sources.s3.objects import store_of
 from calve.sources.s3.settings import Aws
-from running import Calve
+from kit.running import Calve
 from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY
 from services.queue import SqsQueue
 

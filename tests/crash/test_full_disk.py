@@ -9,7 +9,7 @@ from collections import Counter
 
 import pytest
 
-from running import Calve, post, until
+from kit.running import Calve, post, until
 from services.process import free_ports
 
 YAML = """

@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from running import PATIENCE_SECONDS, Calve, post
+from kit.running import PATIENCE_SECONDS, Calve, post
 from services.process import free_ports
 
 KILLS = int(os.environ.get("CALVE_KILLS", "3"))

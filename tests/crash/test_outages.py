@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from running import PATIENCE_SECONDS, Calve, post, until
+from kit.running import PATIENCE_SECONDS, Calve, post, until
 from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.process import free_ports

@@ -17,8 +17,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from crash.test_standby import KILLS
+from kit.running import Calve, until
 from matrix.takeovers import STRIKES, Drivers
-from running import Calve, until
 from services.mysql import MYSQL, MySql
 from services.objects import ObjectStore
 from services.postgres import Postgres

@@ -17,8 +17,8 @@ from pathlib import Path
 import pytest
 
 from crash.test_standby import KILLS
+from kit.running import until
 from matrix.takeovers import STRIKES, Driver, Drivers
-from running import until
 from services.objects import ObjectStore
 from services.process import free_ports
 

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog
 from calve.stop_point import VARIABLE
-from running import LITTLE, Calve
+from kit.running import LITTLE, Calve
 from services.opensearch import OpenSearch
 
 pytestmark = [

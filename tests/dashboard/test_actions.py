@@ -10,7 +10,7 @@ import pytest
 from calve.cli.main import calve
 from calve.dashboard.actions import Actions
 from dashboard.conftest import Visit, Visitor
-from running import until
+from kit.running import until
 
 ECHO = [sys.executable, "-c", "import sys; print(sys.argv[1:]); sys.exit(len(sys.argv) == 2)"]
 WAIT = [sys.executable, "-c", "import sys, time; print('waits', flush=True); time.sleep(60)"]

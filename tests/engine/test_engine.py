@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from calve.engine import session
 from calve.engine.engine import Engine
-from running import until
+from kit.running import until
 
 pytestmark = pytest.mark.spark
 

@@ -23,7 +23,7 @@ from calve.event.validate_json import validated
 from calve.sources.file.parquet import read_parquet
 from calve.sources.file.rows import Rows
 from calve.table.definition import schema_from_columns
-from convert.tables import table_of
+from kit.tables import table_of
 from sources.file import texts
 
 TIMES = st.datetimes(dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31))

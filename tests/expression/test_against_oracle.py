@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.expression import compile_condition, compile_format
-from examples import examples
+from kit.examples import examples
 
 FAILED = object()
 

@@ -31,8 +31,8 @@ from calve.ledger.lease import HEAD, Head
 from calve.state.store_folder import StoreFolder
 from calve.state.values import decoded
 from faults.trial import parsed
+from kit.running import Calve, until
 from matrix.takeovers import LINES, Arrivals
-from running import Calve, until
 from services.objects import ObjectStore
 
 __all__ = ["Clock", "made_library", "play_folder", "run"]

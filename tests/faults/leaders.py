@@ -19,7 +19,7 @@ from typing import Any
 
 from confluent_kafka import Producer
 
-from running import Calve, until
+from kit.running import Calve, until
 from services.kafka_cluster import KafkaCluster
 
 TOPIC, PIPELINE = "moved", "leaders"

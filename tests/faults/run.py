@@ -24,7 +24,7 @@ from calve.state.store_folder import StoreFolder
 from faults import clock, leaders, streams
 from faults.streams import SERVERS, STATE, Stream
 from faults.trial import Giver, Observed, Status, Trial, parsed
-from running import Calve
+from kit.running import Calve
 from services.faulty import FAULTS, NONE, Fault, FaultyProxy
 from services.kafka import Kafka
 from services.objects import ObjectStore

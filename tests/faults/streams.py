@@ -16,7 +16,7 @@ import fastavro
 from pyiceberg.catalog import load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
 
-from running import Calve
+from kit.running import Calve
 from services.faulty import FAULTS, NONE, Fault, FaultyProxy
 from services.kafka import Kafka
 from services.objects import ObjectStore

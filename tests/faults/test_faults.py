@@ -9,7 +9,7 @@ import pytest
 
 from faults import streams
 from faults.trial import Giver, Trial
-from running import until
+from kit.running import until
 from services.faulty import CUT, LOST, UNKNOWN, Fault
 from services.objects import ObjectStore
 

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from faults.streams import Stream
-from running import Calve
+from kit.running import Calve
 from services.faulty import Fault
 
 __all__ = ["Observed", "Status", "Trial"]

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 
 from fuzz.messages import ODD_BYTES, Maker, Message
-from running import PATIENCE_SECONDS
+from kit.running import PATIENCE_SECONDS
 
 ENDINGS = (
     "half",

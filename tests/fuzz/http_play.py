@@ -30,7 +30,7 @@ from fuzz.check import Finding
 from fuzz.clients import Script, Talk, script, talk
 from fuzz.messages import Maker, Rules
 from fuzz.receiver import settings
-from running import PATIENCE_SECONDS
+from kit.running import PATIENCE_SECONDS
 
 STATUSES = {200, 400, 401, 404, 405, 408, 413, 415, 431}
 """429 and 503 are in the documentation too, but no round reaches a limit or stops under its clients."""

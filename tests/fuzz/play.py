@@ -29,7 +29,7 @@ from fuzz.files import TYPED, content_of
 from fuzz.generate import Field, Recipe
 from fuzz.setups import PIPELINE, Setup, Sink
 from fuzz.tables import Readers, letters
-from running import Calve
+from kit.running import Calve
 from services.kafka import Kafka
 from services.process import free_ports
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from calve.event.reject import Code
-from running import Calve, each_event, until
+from kit.running import Calve, each_event, until
 
 __all__ = ["CODES", "ELSEWHERE", "Poison"]
 

@@ -19,7 +19,7 @@ from pyspark.sql.functions import col, to_json
 from pyspark.sql.types import VariantType
 
 from calve.table.schema import read_schema
-from running import Calve, each_event
+from kit.running import Calve, each_event
 from services import duckdb_iceberg
 
 UNREADABLE_IN_SPARK = ("time", "timestamp_ns", "timestamptz_ns")

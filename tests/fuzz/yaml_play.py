@@ -22,7 +22,7 @@ from click.testing import CliRunner, Result
 from calve.cli.main import calve
 from fuzz.check import Finding
 from fuzz.documents import make
-from running import PATIENCE_SECONDS
+from kit.running import PATIENCE_SECONDS
 
 FILES = 150
 CPU_SECONDS = 20.0

@@ -19,7 +19,7 @@ import yaml
 import calve as api
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
-from command_lines import check_arguments
+from kit.command_lines import check_arguments
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -16,7 +16,7 @@ from calve.cli.main import calve
 from calve.observe import monitoring
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import json_schema, parse_text, reference
-from command_lines import check_arguments, command_lines, commands
+from kit.command_lines import check_arguments, command_lines, commands
 from matrix import record
 
 ROOT = Path(__file__).parents[2]

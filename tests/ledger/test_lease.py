@@ -24,7 +24,7 @@ from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Split
 from calve.state.local_folder import LocalFolder
 from calve.state.store_folder import StoreFolder
-from takeover import taken_over
+from kit.takeover import taken_over
 
 
 def plan(batch: int) -> Planned:

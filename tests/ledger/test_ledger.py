@@ -19,7 +19,7 @@ from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.record.written import StagedFiles
 from calve.sources.source import Planned, Split
-from content_files import data_file
+from kit.content_files import data_file
 
 HOLD = """
 import sys

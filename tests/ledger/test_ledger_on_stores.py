@@ -14,8 +14,8 @@ from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Split
 from calve.state.clients import connected
 from calve.state.store_folder import StoreFolder
+from kit.takeover import taken_over
 from services.process import free_ports
-from takeover import taken_over
 
 pytestmark = pytest.mark.services
 RACES = 5

@@ -17,7 +17,7 @@ from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Split
 from calve.state.store_folder import StoreFolder
-from takeover import taken_over
+from kit.takeover import taken_over
 
 
 def record(batch: int) -> StagedBatch:

@@ -24,8 +24,8 @@ from calve.maintenance.keys_to_positions import keys_to_positions
 from calve.record.content_file import ContentFile
 from commit.test_changes import die_at
 from commit.test_positions import NAME, Laws
-from content_files import data_file
-from examples import examples
+from kit.content_files import data_file
+from kit.examples import examples
 from maintenance.conftest import Kept
 from services import duckdb_iceberg
 

@@ -28,7 +28,7 @@ from pyiceberg.catalog import load_catalog
 
 from calve.operate import bundle
 from calve.state.store_folder import StoreFolder
-from running import Calve, until
+from kit.running import Calve, until
 from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.spark_cluster import SparkCluster

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from pyspark.sql import SparkSession
 
-from running import Calve, post
+from kit.running import Calve, post
 from services.kafka import Kafka
 
 __all__ = ["Changes", "Feed", "FileFeed", "HttpFeed", "KafkaFeed", "TableFeed"]

@@ -25,9 +25,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import embedded
+from kit.running import Calve
 from matrix.neighbour import DROP_AND_CREATE, Neighbour
 from matrix.watched import APPEND, Numbers, Watched
-from running import Calve
 
 __all__ = ["EXTENSIONS", "Found", "Neighbours", "table"]
 

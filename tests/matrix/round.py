@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from calve.state.store_folder import StoreFolder
 from calve.stop_point import VARIABLE
+from kit.running import Calve, each_event
 from matrix.feeds import Feed
-from running import Calve, each_event
 from services.opensearch import OpenSearch
 
 __all__ = ["ANY_TIME", "APPEND", "MODES", "OPENSEARCH", "Counts", "Round"]

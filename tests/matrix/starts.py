@@ -19,7 +19,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from running import Calve, until
+from kit.running import Calve, until
 
 __all__ = ["Starts"]
 

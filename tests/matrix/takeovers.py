@@ -21,7 +21,7 @@ from urllib.parse import urlsplit
 from calve.ledger.lease import HEAD, LEASE_VARIABLE, Head
 from calve.state.store_folder import StoreFolder
 from calve.state.values import decoded
-from running import PATIENCE_SECONDS, Calve, until
+from kit.running import PATIENCE_SECONDS, Calve, until
 from services.relay import Relay
 
 __all__ = ["Takeovers"]

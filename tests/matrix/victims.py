@@ -22,10 +22,10 @@ from calve.sources.database.overview import load_of, states
 from calve.state.folder import StateFolder
 from calve.state.local_folder import LocalFolder
 from calve.stop_point import ONCE_VARIABLE, VARIABLE
+from kit.readers import with_rust
+from kit.running import LITTLE, Calve, until
 from matrix import small_chunks
 from matrix.shop import Shop
-from pipeline.readers import with_rust
-from running import LITTLE, Calve, until
 from services.mysql import PASSWORD
 from sources.database import pipeline
 from sources.database.kills import Process

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from pyspark.sql import SparkSession
 
-from running import Calve
+from kit.running import Calve
 
 __all__ = ["APPEND", "EVENTS", "Numbers", "Turn", "Watched"]
 

@@ -12,7 +12,7 @@ import pytest
 from calve.observe import descriptors
 from calve.observe.metrics import Metrics
 from calve.observe.web_server import MOST_CLIENTS
-from running import PATIENCE_SECONDS
+from kit.running import PATIENCE_SECONDS
 
 
 def test_silent_clients_are_disconnected_and_metrics_are_served() -> None:

@@ -15,7 +15,7 @@ from calve.errors import SettingsError
 from calve.operate.database_address import DatabaseAddress, is_database
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
-from running import Calve
+from kit.running import Calve
 from services.mysql import PASSWORD as MYSQL_PASSWORD
 from services.mysql import MySql
 from services.postgres import PASSWORD, Postgres

@@ -17,7 +17,7 @@ from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.sources.file.rows import SCHEMA
 from calve.table.ddl import type_sql
-from running import Calve
+from kit.running import Calve
 
 LINES = [
     '{"id": 1, "kind": "orders", "total": 9.5, "at": "2026-01-01T00:00:00Z", "to": {"city": "Rome"}}',

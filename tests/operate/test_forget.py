@@ -12,7 +12,7 @@ from calve.ledger.ledger import Ledger
 from calve.record.staged import StagedBatch
 from calve.record.written import StagedFiles
 from calve.sources.source import Planned, Split
-from content_files import data_file
+from kit.content_files import data_file
 
 
 @pytest.fixture

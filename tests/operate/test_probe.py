@@ -15,7 +15,7 @@ from click.testing import Result
 from pyarrow import fs, parquet
 from pyiceberg.catalog import load_catalog
 
-from running import Calve
+from kit.running import Calve
 from services.objects import WAREHOUSE, ObjectStore
 from services.process import free_ports
 

@@ -19,7 +19,7 @@ from calve.operate.quick import load_pipeline, pipeline_name
 from calve.operate.write_rows import WrittenBatches, as_table
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
-from running import Calve
+from kit.running import Calve
 
 ROWS = [{"id": 1, "total": 2.5}, {"id": 2, "total": None}]
 

@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from calve.commit.evidence import Evidence
 from calve.errors import PositionLostError
 from calve.operate.rebuild import Decision, decide
-from running import Calve
+from kit.running import Calve
 from services.kafka import Kafka
 
 TABLES = ["shop.t0", "shop.t1", "shop.t2"]

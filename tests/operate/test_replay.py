@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import Result
 
-from running import Calve
+from kit.running import Calve
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from calve.state.store_folder import StoreFolder
-from running import PATIENCE_SECONDS, Calve
+from kit.running import PATIENCE_SECONDS, Calve
 from services.azurite import Azurite
 from services.gcs import FakeGcs
 from services.objects import ObjectStore

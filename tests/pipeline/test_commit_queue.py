@@ -11,7 +11,7 @@ from calve.pipeline.commit_queue import CommitQueue
 from calve.record.target import BranchRef
 from calve.record.written import StagedFiles
 from calve.sinks.sink import CommitSettings
-from examples import examples
+from kit.examples import examples
 
 HOUR, SIZE = 3600.0, 1000
 A, B, C = (BranchRef("c", name, "main") for name in "abc")

@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from calve.observe.pause import pause, resume
-from running import Calve, post, until
+from kit.running import Calve, post, until
 from services.process import free_ports
 
 pytestmark = pytest.mark.spark

@@ -5,7 +5,7 @@ import pytest
 from calve.pipeline.spark_job import CHANGES_BYTES, TASK_BYTES, divide
 from calve.sources.prefetch import prefetch
 from calve.sources.source import Split
-from running import until
+from kit.running import until
 
 
 def splits(*sizes):

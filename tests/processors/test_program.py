@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from calve.compiled import events as core
-from compiled_core import needs_core
-from examples import examples
+from kit.compiled_core import needs_core
+from kit.examples import examples
 from processors import test_random
 from processors.chains import Ran, chain, run
 

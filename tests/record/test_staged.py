@@ -16,7 +16,7 @@ from calve.record.receipt import ReadCounts, Receipt
 from calve.record.staged import StagedBatch
 from calve.record.written import CommitRejects, Ignored, Nulled
 from calve.sources.source import Planned, Split
-from content_files import data_file
+from kit.content_files import data_file
 
 RECORDED = Path(__file__).parent / "staged-recorded.json"
 """Of a run that ended between stage and commit, before records were structs: paths are shortened."""

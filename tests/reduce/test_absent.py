@@ -16,7 +16,7 @@ from calve.reduce.key import ABSENT, EVENTS, Key
 from calve.reduce.net import Net
 from calve.reduce.reducer import Reducer
 from calve.table.loaded import Table
-from examples import examples
+from kit.examples import examples
 from reduce.test_net import SPEC, events
 
 NAMES = {1: "id", 2: "note", 3: "value", 4: "more"}

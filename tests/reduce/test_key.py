@@ -7,7 +7,7 @@ import pytest
 from calve.errors import SchemaConflictError
 from calve.reduce.key import Key, identified
 from calve.table.definition import schema_from_columns
-from convert.tables import table_of
+from kit.tables import table_of
 
 COLUMNS = [
     {"name": "id", "type": "long"},

@@ -15,7 +15,7 @@ from calve.event.operation import Operation
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
 from calve.table.loaded import Table
-from examples import examples
+from kit.examples import examples
 
 SCHEMA = {
     "type": "struct",

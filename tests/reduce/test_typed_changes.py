@@ -19,9 +19,9 @@ from calve.event.typed import with_text
 from calve.reduce.key import Key
 from calve.reduce.net import Net
 from calve.reduce.reducer import Reducer
-from convert.tables import table_of
 from convert.test_typed import OPTIONS, rows_of, shown, struct_types, typed_rows
-from examples import examples
+from kit.examples import examples
+from kit.tables import table_of
 
 OPERATIONS = st.sampled_from([Operation.INSERT, Operation.UPDATE, Operation.DELETE])
 

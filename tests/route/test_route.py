@@ -16,8 +16,8 @@ from calve.route.source_tables import certain_targets
 from calve.sources.source import SourceTable
 from calve.table.definition import schema_from_columns
 from calve.table.loaded import Table
-from compiled_core import needs_core
-from examples import examples
+from kit.compiled_core import needs_core
+from kit.examples import examples
 
 
 def batch(*events):

@@ -17,8 +17,8 @@ from calve.event.envelope.exact import RequestedAttributes
 from calve.event.envelope.placeholder import UNAVAILABLE
 from calve.serde.decoder import DecodedRows, SchemaDecoder
 from calve.serde.settings import SchemaSettings, Serde
-from debezium_avro import KEY_SCHEMA, avro_schema, encoded
 from event.envelope.debezium import field, schema, unscaled, wrapped
+from kit.debezium_avro import KEY_SCHEMA, avro_schema, encoded
 from serde.avro.values import encoded as raw
 from services.registry import Registry, framed
 

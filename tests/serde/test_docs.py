@@ -20,7 +20,7 @@ from calve.serde.avro.schema import parse
 from calve.serde.debezium import connect_schema
 from calve.serde.decoder import SchemaDecoder
 from calve.serde.settings import SchemaSettings, Serde
-from convert.tables import table_of
+from kit.tables import table_of
 
 ZIP = {"name": "zip", "type": "string", "doc": "postal \ud800 code"}
 PLACE = {"type": "record", "name": "Place", "fields": [ZIP, {"name": "city", "type": "string"}]}

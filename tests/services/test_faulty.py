@@ -6,7 +6,7 @@ import http.client
 
 import pytest
 
-from running import until
+from kit.running import until
 from services.faulty import CUT, DELAY, DRIP, LOST, REFUSE, SILENT, UNKNOWN, Fault, FaultyProxy, status
 from services.scripted import Scripted
 

@@ -6,7 +6,7 @@ import pytest
 from pyarrow import fs
 from pyiceberg.catalog import load_catalog
 
-from running import until
+from kit.running import until
 from services.objects import BUCKET, ObjectStore
 
 pytestmark = pytest.mark.services

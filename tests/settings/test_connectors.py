@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.settings import FromPipeline, Parsed, Plugins, SettingsErrors, ToPipeline, parse, parse_text
-from examples import examples
+from kit.examples import examples
 
 from .conftest import EVERY
 

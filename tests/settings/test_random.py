@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from calve.settings import Plugins, SettingsErrors, parse_text
-from examples import examples
+from kit.examples import examples
 
 PIPELINE_KEYS = ["p", "version", "source", "sink", "route", "processor", "buffer", "workers", "every", "strict", "a/b"]
 OPTION_KEYS = ["port", "topics", "name", "codec", "csv", "routes", "include_keys", "path", "headers", "wait", "limit"]

@@ -5,7 +5,7 @@ from pyiceberg.types import LongType, NestedField, TimestampNanoType, Timestampt
 
 from calve.record.content_file import Bounds
 from calve.sinks.iceberg.epoch import read_as_milliseconds
-from content_files import data_file
+from kit.content_files import data_file
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()), NestedField(2, "at", TimestamptzType()), NestedField(3, "ns", TimestampNanoType())

@@ -17,8 +17,8 @@ import pytest
 
 from calve.catalog.catalog import embedded
 from calve.sinks.iceberg import merge_by_key
-from pipeline.readers import PlainSpark, with_rust
-from running import Calve, post, until
+from kit.readers import PlainSpark, with_rust
+from kit.running import Calve, post, until
 from services.process import free_ports
 
 pytestmark = pytest.mark.spark

@@ -18,7 +18,7 @@ from calve.sinks.iceberg.inferred import fitted, unclear_columns
 from calve.sinks.iceberg.job import TableJob
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.definition import schema_from_columns
-from convert.tables import table_of
+from kit.tables import table_of
 
 
 def columns(event, types=None, **options):

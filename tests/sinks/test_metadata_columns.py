@@ -21,7 +21,7 @@ from calve.reduce.key import ABSENT, Key
 from calve.reduce.reducer import Reducer
 from calve.sinks.iceberg.metadata_columns import BatchMetadata, MetadataColumns
 from convert.events import Maker
-from convert.tables import plain_rows, table_of
+from kit.tables import plain_rows, table_of
 
 NAMES = {"_topic": "kafka_topic", "_offset": "kafka_offset", "_at": "ingestion_time", "_batch": "batch"}
 COLUMNS = MetadataColumns(NAMES, {"kafka_topic": pa.string(), "kafka_offset": pa.int64()})

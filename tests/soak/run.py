@@ -24,7 +24,7 @@ from bench import plot
 
 from calve.engine import session
 from calve.observe.humanize import size
-from running import Calve, until
+from kit.running import Calve, until
 from services.kafka import Kafka
 from soak.sample import Sample, sampled
 

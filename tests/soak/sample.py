@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from calve.observe.humanize import size
-from running import Calve
+from kit.running import Calve
 
 __all__ = ["Sample", "sampled"]
 

@@ -28,7 +28,7 @@ from calve.table.loaded import Absent, Table
 from calve.task.event_buffer import EventBuffer
 from calve.task.job import Job
 from calve.task.task import run_task
-from convert.tables import table_of
+from kit.tables import table_of
 
 COLUMNS = [{"name": "n", "type": "long", "required": True}, {"name": "v", "type": "int"}]
 OTHER = [{"name": "n", "type": "long"}, {"name": "s", "type": "string"}]

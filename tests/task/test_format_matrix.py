@@ -39,8 +39,8 @@ from calve.sources.source import Reader, Split
 from calve.table.definition import schema_from_columns
 from calve.task.job import Job
 from calve.task.task import run_task
-from convert.tables import table_of
 from event.envelope.debezium import envelope, field, unscaled, wrapped
+from kit.tables import table_of
 from serde.avro.values import encoded
 from serde.protobuf.official import message_class
 from task.matrix_values import MORE, REJECTED, TARGETS, VALUES, agrees, expected

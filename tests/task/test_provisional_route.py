@@ -30,7 +30,7 @@ from calve.table.loaded import Absent, Table
 from calve.task.job import Job
 from calve.task.task import run_task
 from convert.random_values import random_value, spoiled
-from convert.tables import table_of
+from kit.tables import table_of
 
 COLUMNS = [{"name": "n", "type": "long"}, {"name": "s", "type": "string"}, {"name": "to", "type": "string"}]
 NAMES = ["t0", "t1", "t2", "wide", "absent", "new", "bad name/", ""]

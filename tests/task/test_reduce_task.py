@@ -33,7 +33,7 @@ from calve.table.loaded import Table
 from calve.task import reduce_task
 from calve.task.job import Job
 from calve.task.task import shuffle_tasks
-from content_files import data_file
+from kit.content_files import data_file
 
 SCHEMA = Schema(
     NestedField(1, "id", LongType()),

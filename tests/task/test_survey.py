@@ -20,7 +20,7 @@ from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
 from calve.task.job import Job
 from calve.task.survey import survey
-from running import Calve
+from kit.running import Calve
 
 EVENTS = [b'{"to": "a"}', b'{"to": "b", "n": 1}', b'{"to": "a"', b"no JSON", b'{"to": "a/b"}', b'{"n": 1}']
 

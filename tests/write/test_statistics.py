@@ -19,7 +19,7 @@ from pyiceberg.io.pyarrow import (
 from pyiceberg.schema import Schema
 
 from calve.write.statistics import Gauge
-from examples import examples
+from kit.examples import examples
 
 INTS, LONGS = (st.integers(-(1 << bits), (1 << bits) - 1) for bits in (31, 63))
 MICROS = st.integers(-(10**15), 10**15)

@@ -17,7 +17,7 @@ from calve.engine import session
 from calve.engine.workers.tasks import Tasks
 from calve.errors import CalveError, InvariantError, SinkRefusedError, WorkerLostError
 from calve.task.failure import attempt
-from running import until
+from kit.running import until
 
 pytestmark = pytest.mark.spark
 

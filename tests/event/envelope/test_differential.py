@@ -16,8 +16,8 @@ from calve.event.envelope.decoder import DecodedEnvelopes, EnvelopeDecoder, Enve
 from calve.event.envelope.exact import RequestedAttributes
 from calve.event.envelope.shape import SHAPES
 from calve.event.exact_json import dump, parse_object
-from compiled_core import needs_core
 from event.envelope.hostile import Maker
+from kit.compiled_core import needs_core
 
 BATCHES = int(os.environ.get("CALVE_DIFFERENTIAL_BATCHES", "15"))
 ROWS = int(os.environ.get("CALVE_DIFFERENTIAL_ROWS", "100"))

@@ -11,9 +11,9 @@ import pytest
 
 from calve.event.envelope import decoder
 from calve.event.envelope.decoder import EnvelopeDecoder, Envelopes
-from compiled_core import needs_core
 from event.envelope.debezium import envelope, field, text, unscaled, wrapped
 from event.envelope.decoding import DECIMAL, EXACT, WANTED, changes, decoded, events
+from kit.compiled_core import needs_core
 
 TOAST = "__debezium_unavailable_value"
 

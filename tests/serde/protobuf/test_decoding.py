@@ -16,8 +16,8 @@ from calve.serde.format import DecodedValues
 from calve.serde.protobuf.decoder import MessageDecoder
 from calve.serde.protobuf.plan import plan
 from calve.serde.protobuf.schema import Schema
-from compiled_core import needs_core
-from examples import examples
+from kit.compiled_core import needs_core
+from kit.examples import examples
 from serde.protobuf.official import message_class, rows_of, same, values
 from serde.protobuf.random_messages import mutated, random_message
 

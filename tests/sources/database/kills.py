@@ -23,7 +23,7 @@ from calve.sources.database.overview import states
 from calve.state.folder import StateFolder
 from calve.state.location import state_folder_at
 from calve.stop_point import VARIABLE
-from running import until
+from kit.running import until
 from services.objects import ObjectStore
 from sources.database import pipeline
 

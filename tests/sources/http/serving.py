@@ -17,7 +17,7 @@ from calve.sources.http import source
 from calve.sources.http.settings import HttpSettings
 from calve.sources.source import Planned, Position
 from calve.state.local_folder import LocalFolder
-from running import PATIENCE_SECONDS
+from kit.running import PATIENCE_SECONDS
 
 Answer = tuple[int, str, dict[str, str]]
 

@@ -15,7 +15,7 @@ from calve.sources.http import body as body_module
 from calve.sources.http.body import NOT_AN_ARRAY, gunzip, split, split_exactly, split_text
 from calve.sources.http.message import RefusedError
 from calve.sources.log.record import Events
-from compiled_core import needs_core
+from kit.compiled_core import needs_core
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -17,7 +17,7 @@ from calve.settings import Size
 from calve.sources.http import body
 from calve.sources.http.settings import Authentication, HttpBasic, HttpSettings
 from calve.sources.log.record import Events
-from running import PATIENCE_SECONDS
+from kit.running import PATIENCE_SECONDS
 from sources.http.serving import Serve, read, stalled, until
 
 BASIC = Authentication(http_basic=HttpBasic(username="ann", password="pass:wörd"))

@@ -31,7 +31,7 @@ from calve.state.local_folder import LocalFolder
 from calve.table.definition import schema_from_columns
 from calve.task.job import Job
 from calve.task.task import run_task
-from convert.tables import table_of
+from kit.tables import table_of
 
 COLUMNS = [
     {"name": "id", "type": "long"},

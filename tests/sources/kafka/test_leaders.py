@@ -9,7 +9,7 @@ import pytest
 from calve.errors import SourceUnavailableError
 from calve.sources.kafka.cluster import Cluster
 from calve.sources.kafka.settings import KafkaSettings, TopicSettings
-from running import until
+from kit.running import until
 from services.kafka_cluster import KafkaCluster
 
 pytestmark = pytest.mark.services

@@ -13,7 +13,7 @@ import pytest
 
 from calve.errors import PositionLostError, SourceError
 from calve.sources.mysql.position.gtids import GtidSet
-from running import until
+from kit.running import until
 from services.mysql import MARIADB, MYSQL, MYSQL_5, Kind, MySql
 from services.relay import Relay
 from sources.database import pipeline

@@ -12,7 +12,7 @@ from calve.sources.database import full_reload, overview
 from calve.sources.database.connection import ClosedError
 from calve.sources.mysql import source, system
 from calve.state.local_folder import LocalFolder
-from running import until
+from kit.running import until
 from services.mysql import MARIADB, MYSQL, Kind, MySql
 from sources.mysql.edges import ODD
 from sources.mysql.follow import Follower, check_all_types, settings_of, stopped_in

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from running import Calve
+from kit.running import Calve
 from services.mysql import PASSWORD, MySql
 
 pytestmark = [pytest.mark.services, pytest.mark.spark]

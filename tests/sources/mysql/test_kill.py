@@ -14,7 +14,7 @@ import pytest
 from calve.errors import SourceError
 from calve.sources.database import reload
 from calve.state.local_folder import LocalFolder
-from running import until
+from kit.running import until
 from services.mysql import MARIADB, MYSQL, MYSQL_5, Kind, MySql
 from services.objects import ObjectStore
 from sources.database import pipeline

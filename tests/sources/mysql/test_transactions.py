@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from calve.sources.database.connection import ServerError
-from running import until
+from kit.running import until
 from services.mysql import Kind, MySql
 from sources.database import pipeline
 from sources.database.kills import Process, Writer, kept_whole, same_in_the_end

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from calve.stop_point import VARIABLE
-from running import Calve
+from kit.running import Calve
 from services.postgres import PASSWORD, Postgres
 
 pytestmark = [pytest.mark.services, pytest.mark.spark]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from calve.stop_point import VARIABLE
-from running import Calve
+from kit.running import Calve
 from services.postgres import PASSWORD, Postgres
 from sources.postgres.edges import EDGES, ODD, PREPARE
 from sources.postgres.exact import sent, told

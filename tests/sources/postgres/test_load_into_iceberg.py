@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from running import Calve
+from kit.running import Calve
 from services.postgres import Postgres
 from sources.postgres.test_iceberg import once, rows, yaml
 

@@ -13,7 +13,7 @@ from calve.event.columns import TYPED
 from calve.sources.database.connection import ClosedError
 from calve.sources.postgres import source
 from calve.state.local_folder import LocalFolder
-from running import until
+from kit.running import until
 from services.postgres import Postgres
 from sources.database.pipeline import settings_of
 

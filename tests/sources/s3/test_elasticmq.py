@@ -13,7 +13,7 @@ from calve.errors import SourceError
 from calve.sources.s3.queue import Message, Queue
 from calve.sources.s3.settings import Aws, S3SourceSettings, Sqs
 from calve.sources.s3.source import check
-from running import until
+from kit.running import until
 from services.elasticmq import ElasticMq
 from services.objects import ObjectStore
 from sources.s3.test_queue import Announced

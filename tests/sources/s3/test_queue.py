@@ -16,7 +16,7 @@ from calve.sources.s3.queue import Queue
 from calve.sources.s3.settings import S3SourceSettings, Sqs
 from calve.sources.s3.source import S3Source, check
 from calve.sources.source import Planned
-from running import until
+from kit.running import until
 from services.objects import BUCKET, ObjectStore
 from services.queue import SqsQueue
 from sources.s3.test_notifications import record

@@ -8,7 +8,7 @@ from collections import Counter
 from datetime import timedelta
 from pathlib import Path
 
-from examples import examples
+from kit.examples import examples
 from sources.file.tail.world import LINES, STACKS, Tail
 
 PIECES = ("", "{n}\n", "{n}\n{n}b\n", "{n} half ", "of {n}\n", "{n} long " + "x" * 1500 + "\n")

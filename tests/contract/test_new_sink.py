@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import calve
-from running import Calve
+from kit.running import Calve
 
 pytestmark = pytest.mark.spark
 

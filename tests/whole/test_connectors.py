@@ -15,7 +15,7 @@ from calve.pipeline.wiring import Wiring, sink_labels
 from calve.settings import parse_text
 from calve.state.local_folder import LocalFolder
 from calve.stop_point import VARIABLE
-from running import Calve
+from kit.running import Calve
 
 [YAML] = re.findall(
     r"```yaml\n(.*?)```",

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from debezium_events import Changes
 from event.envelope.debezium import envelope, text
-from pipeline.readers import PlainSpark
-from running import Calve
+from kit.debezium_events import Changes
+from kit.readers import PlainSpark
+from kit.running import Calve
 from services.kafka import Kafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]

@@ -40,7 +40,7 @@ from calve.table.definition import schema_from_columns
 from calve.task.job import Job
 from calve.task.task import run_task
 from calve.write import parquet
-from convert.tables import table_of
+from kit.tables import table_of
 
 GOOD = b'{"id": 1, "n": 1}'
 COLUMNS = [{"name": "id", "type": "long", "required": True}, {"name": "n", "type": "int"}]

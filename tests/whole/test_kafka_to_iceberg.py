@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from running import Calve, until
+from kit.running import Calve, until
 from services.kafka import Kafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]

@@ -11,8 +11,8 @@ import duckdb
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.readers import PlainSpark
-from running import Calve
+from kit.readers import PlainSpark
+from kit.running import Calve
 
 pytestmark = pytest.mark.spark
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from hostile_events import FIELDS, TEXTS, hostile_event
-from running import Calve, post, until
+from kit.hostile_events import FIELDS, TEXTS, hostile_event
+from kit.running import Calve, post, until
 from services.opensearch import OpenSearch
 from services.process import free_ports
 from services.relay import Relay

@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from running import PATIENCE_SECONDS, Calve, post, until
+from kit.running import PATIENCE_SECONDS, Calve, post, until
 from services.process import free_ports
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from calve.stop_point import VARIABLE
-from running import Calve, post, until
+from kit.running import Calve, post, until
 from services.process import free_ports
 
 pytestmark = pytest.mark.spark

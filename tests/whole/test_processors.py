@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from running import Calve
+from kit.running import Calve
 
 pytestmark = pytest.mark.spark
 

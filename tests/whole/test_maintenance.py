@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from pipeline.readers import PlainSpark, with_pyiceberg
-from running import LITTLE, Calve, post, until
+from kit.readers import PlainSpark, with_pyiceberg
+from kit.running import LITTLE, Calve, post, until
 from services.process import free_ports
 
 pytestmark = [pytest.mark.spark, pytest.mark.crash]

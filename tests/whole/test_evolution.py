@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyiceberg.table import StaticTable, Table
 
-from running import Calve, post, until
+from kit.running import Calve, post, until
 from services.process import free_ports
 
 pytestmark = pytest.mark.spark

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from running import Calve
+from kit.running import Calve
 
 EVENTS = 500
 

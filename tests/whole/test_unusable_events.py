@@ -12,7 +12,7 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
-from lake import Lake
+from kit.lake import Lake
 
 HINT = (
     "this looks like a value with a schema id, which only topics of Kafka may have: their serde_format is then avro, "

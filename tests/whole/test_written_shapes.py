@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from examples import examples
-from lake import Lake
+from kit.examples import examples
+from kit.lake import Lake
 
 GOOD = [{"id": number, "v": number} for number in range(6)]
 BY_KEY = {"identifier_columns": ["id"], "upsert": True}

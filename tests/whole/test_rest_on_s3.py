@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyiceberg.catalog import load_catalog
 
-from running import Calve
+from kit.running import Calve
 from services.objects import ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]

@@ -13,9 +13,9 @@ import fastavro
 import pyarrow as pa
 import pytest
 
-from debezium_avro import KEY_SCHEMA, avro_schema, encoded
-from debezium_events import SCHEMA, Changes
-from running import Calve
+from kit.debezium_avro import KEY_SCHEMA, avro_schema, encoded
+from kit.debezium_events import SCHEMA, Changes
+from kit.running import Calve
 from serde.protobuf import versions as protobuf
 from serde.protobuf.test_versions import registered
 from services.kafka import Kafka

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from catalog.test_diagnose import HTML, server
-from running import PATIENCE_SECONDS, Calve
+from kit.running import PATIENCE_SECONDS, Calve
 from services.process import free_ports
 
 pytestmark = pytest.mark.spark

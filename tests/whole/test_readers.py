@@ -11,9 +11,10 @@ from pyiceberg.expressions import BooleanExpression, EqualTo, GreaterThanOrEqual
 from pyiceberg.table import Table
 from pyspark.sql import SparkSession
 
-from running import Calve
+from kit import readers
+from kit.running import Calve
+from whole import partitioned
 
-from . import partitioned, readers
 from .partitioned import KINDS, Filter
 
 pytestmark = pytest.mark.spark

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from calve.stop_point import VARIABLE
-from running import Calve
+from kit.running import Calve
 
 pytestmark = pytest.mark.spark
 

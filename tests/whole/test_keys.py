@@ -7,7 +7,7 @@ import json
 import pytest
 from pyspark.sql import Row
 
-from running import Calve
+from kit.running import Calve
 
 pytestmark = pytest.mark.spark
 

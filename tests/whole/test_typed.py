@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from pipeline.readers import PlainSpark
+from kit.readers import PlainSpark
 
 pytestmark = pytest.mark.spark
 

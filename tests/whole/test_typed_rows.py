@@ -27,7 +27,7 @@ from calve.table.definition import schema_from_columns
 from calve.task.isolation import Excluded, Isolation, position
 from calve.task.job import Job
 from calve.task.task import run_task
-from convert.tables import table_of
+from kit.tables import table_of
 
 COLUMNS = [{"name": "n", "type": "long"}, {"name": "s", "type": "string"}]
 

@@ -26,9 +26,9 @@ import pytest
 
 from calve.pipeline.plugins import PLUGINS
 from calve.settings.option import declared
-from pipeline.canaries import MARK, Canaries, pipelines
-from running import Calve
+from kit.running import Calve
 from services.process import free_ports
+from whole.canaries import MARK, Canaries, pipelines
 
 pytestmark = [pytest.mark.spark]
 

@@ -17,7 +17,7 @@ from calve.compiled.key_runs import (
     permute_values,
     write_run,
 )
-from compiled_core import needs_core
+from kit.compiled_core import needs_core
 
 pytestmark = needs_core
 

@@ -39,6 +39,12 @@ def test_a_value_that_became_null_is_logged_at_once_with_why_and_the_way_out(str
     assert lines(stream) == [said]
 
 
+def test_an_id_that_no_event_of_a_batch_has_is_logged_at_once(stream: io.StringIO) -> None:
+    Notices("p").log(BatchCounts(1, 3, derived_ids={"orders": 3}))
+    [line] = lines(stream)
+    assert line.startswith("p warning: orders: document_id has no value in any event of a batch (3 documents so far)")
+
+
 def test_the_same_loss_is_logged_again_only_when_it_has_grown_tenfold(stream: io.StringIO) -> None:
     notices, told = Notices("p"), []
     for batch in range(1, 1200):

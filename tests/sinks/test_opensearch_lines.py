@@ -89,6 +89,29 @@ def test_of_an_update_that_a_table_tells_only_the_new_row_is_written() -> None:
     assert compile_shape(settings, (), "p-").reads  # any other source may say anything
 
 
+@pytest.mark.parametrize(
+    "named",
+    [{"document_id_field": "document_id"}, {"document_id": "${document_id}"}, {"document_id": "${/document_id}"}],
+)
+def test_the_attribute_document_id_is_the_id_of_events_without_such_a_field(named: dict[str, str]) -> None:
+    changes = {
+        "json": ['{"v":1}', '{"v":2,"document_id":"own"}', '{"v":3,"document_id":null}', '{"v":4}'],
+        "event_version": pa.array(range(16, 20), pa.int64()),
+        "document_id": ["a", "b", "c", None],
+    }
+    settings = OpenSearchSettings(hosts=["http://a:1"], index="i", **named)
+    shape = compile_shape(settings, ("document_id",), "p-")
+    assert shape.metadata == {"document_id"}
+    documents = shape.lines(pa.table(changes), ALL_FIELDS)
+    heads = [next(iter(json.loads(line.split("\n")[0]).values())) for line in documents.text.to_pylist()]
+    assert [head["_id"] for head in heads] == ["a", "own", "c", "p-13"]
+    assert documents.derived == 1
+
+
+def test_ids_that_an_event_lacks_are_counted_where_the_sink_has_a_document_id() -> None:
+    assert (lines(EVENTS).derived, lines(EVENTS, document_id="${/id}").derived) == (0, 1)
+
+
 def test_what_is_left_out_leaves_the_rest_byte_for_byte() -> None:
     found = lines(EVENTS, Fields(exclude=frozenset({"id", "op"}))).text.to_pylist()
     assert [one.split("\n")[1] for one in found] == ['{"n":1.10}', '{"n":[1,  2]}', '{"n":12345678901234567890.5}']

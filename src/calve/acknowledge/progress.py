@@ -137,4 +137,11 @@ def counts(record: StagedBatch) -> BatchCounts:
             counts_of_batch.reasons[nulled.table] = nulled.reasons | counts_of_batch.reasons.get(nulled.table, {})
     for ignored in record.ignored:
         tally.add_bounded(counts_of_batch.ignored.setdefault(ignored.table, {}), ignored.counts)
+    documents: dict[str, list[int]] = {}
+    for index in record.documents:
+        totals = documents.setdefault(index.index, [0, 0])
+        totals[:] = totals[0] + index.rows + index.superseded, totals[1] + index.derived_ids
+    counts_of_batch.derived_ids.update(
+        {name: derived for name, (all_of_them, derived) in documents.items() if derived and derived >= all_of_them}
+    )
     return counts_of_batch

@@ -48,7 +48,7 @@ class Format:
     given: str = "true"
 
 
-def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
+def compile_format(text: str, metadata: Collection[str] = (), stand_ins: Collection[str] = ()) -> Format:
     """Compile text with `${…}` parts to DuckDB SQL.
 
     A part is the key of an event's field (`tenant`, `/user/id`) or an expression. A part without a value is empty, but
@@ -58,6 +58,7 @@ def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
     Args:
         text: The format string.
         metadata: The attributes that exist as columns; any other reads as missing.
+        stand_ins: Fields for which the attribute of the same name stands in where an event lacks them.
 
     Raises:
         ExpressionSyntaxError: An unbalanced `${`, or a part that is neither a key nor an expression.
@@ -68,10 +69,17 @@ def compile_format(text: str, metadata: Collection[str] = ()) -> Format:
     if all(fixed for fixed, _, _ in pieces):
         return Format(text, duckdb_text(text))
     scope = Scope(metadata)
-    parts = [(duckdb_text(piece), "true") if fixed else _part(piece, at, text, scope) for fixed, piece, at in pieces]
+    parts = [
+        (duckdb_text(piece), "true")
+        if fixed
+        else _stand_in(piece.strip(" /"), scope)
+        if piece.strip(" /") in stand_ins
+        else _part(piece, at, text, scope)
+        for fixed, piece, at in pieces
+    ]
     sql = " || ".join(part_sql for part_sql, _ in parts)
     joined = tuple(text_part for fixed, piece, _ in pieces if (text_part := _joined(fixed, piece, metadata)))
-    joined = joined if len(joined) == len(pieces) else ()
+    joined = joined if len(joined) == len(pieces) and not stand_ins else ()
     sql = scope.close(sql) if joined else finish(sql, text, scope)
     given = scope.close(" OR ".join(f"({is_given})" for _, is_given in parts))
     doubts = tuple(dict.fromkeys(scope.doubts))
@@ -142,6 +150,12 @@ def _part(part: str, at: int, text: str, scope: Scope) -> tuple[str, str]:
         return text_sql, is_given
     field = scope.field_text(part)
     return f"coalesce({field}, {text_sql})", f"{field} IS NOT NULL OR {is_given}"
+
+
+def _stand_in(name: str, scope: Scope) -> tuple[str, str]:
+    """Return what `_part` does, for a field or the attribute of its name."""
+    text = f"coalesce({scope.field_text(name)}, {scope.attribute(name)[1]})"
+    return text, f"{text} IS NOT NULL"
 
 
 def _expression(node: Node, part: str, scope: Scope) -> tuple[str, str]:

@@ -25,6 +25,10 @@ IGNORED_HINT = (
     "To add columns for fields: schema_evolution: true; to omit fields without this notice: exclude_keys or "
     "include_keys; for a repeated key the last value is written; a double of a time is rounded to its column's digits"
 )
+DERIVED_IDS_HINT = (
+    "Their ids follow their positions in the source, so an update of a row becomes another document: name a field that "
+    'events have, or an attribute, such as document_id: ${getMetadata("document_id")}'
+)
 _AS_NULL = "set on_type_mismatch: null if the column is optional"
 REJECT_HINTS = {
     "NOT_COERCIBLE": "To write them: change the column's type (ALTER TABLE; column_types for a new table) "
@@ -73,7 +77,7 @@ class Notices:
     def log(self, counts: BatchCounts) -> None:
         """Count the rejects and unwritten values of a batch, and log the lines that are due."""
         with self._lock:
-            lines = [*self._rejects(counts), *self._nulled(counts), *self._ignored(counts)]
+            lines = [*self._rejects(counts), *self._nulled(counts), *self._ignored(counts), *self._derived(counts)]
         for message, fields in lines[:MOST_LINES]:
             self._log.warning(harmless(message), **fields)
         if len(lines) > MOST_LINES:
@@ -108,6 +112,12 @@ class Notices:
                     f"{table}: fields not written, with the number of events: {tally.largest(counts_of_table, _FIELDS)}"
                 )
                 yield text, {"table": table, "count": total, "hint": IGNORED_HINT}
+
+    def _derived(self, counts: BatchCounts) -> Iterator[_Line]:
+        for index, documents in counts.derived_ids.items():
+            if total := self._total(("derived", index, ""), documents):
+                text = f"{index}: document_id has no value in any event of a batch ({many(total, 'document')} so far)"
+                yield text, {"table": index, "count": total, "hint": DERIVED_IDS_HINT}
 
     def _total(self, key: _Key, count: int) -> int:
         """Add to a count; return the total if a line is due, otherwise 0."""

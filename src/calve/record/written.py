@@ -63,18 +63,20 @@ Entries = list[StagedFiles]
 """What a staged record has of one table."""
 
 
-class IndexDocuments(msgspec.Struct, frozen=True):
+class IndexDocuments(msgspec.Struct, frozen=True, omit_defaults=True):
     """The documents that one task wrote to an index. Written by tasks; read when the batch is acknowledged.
 
     Attributes:
         index: The index.
         rows: How many documents it got.
         superseded: How many were skipped because the index has newer ones.
+        derived_ids: How many have an id from their event's position, because `document_id` has no value for them.
     """
 
     index: str
     rows: int
     superseded: int
+    derived_ids: int = 0
 
 
 class Rejects(msgspec.Struct, frozen=True, omit_defaults=True):

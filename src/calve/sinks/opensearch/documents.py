@@ -83,10 +83,11 @@ class Documents:
         lines = self._writing.shape.lines(events, self._fields)
         sent = self._send(index, lines.text) if lines.steps is None else self._revise(index, lines.text, lines.steps)
         rejected = len(sent.refused) + (0 if lines.rejects is None else len(lines.rejects))
-        counts = self._counts.setdefault(index, {"rows": 0, "superseded": 0})
+        counts = self._counts.setdefault(index, {"rows": 0, "superseded": 0, "derived_ids": 0})
         superseded = (sent.superseded if self._writing.shape.keyed else 0) + lines.overwritten
         counts["rows"] += len(events) - rejected - superseded
         counts["superseded"] += superseded
+        counts["derived_ids"] += lines.derived
         refused = rejects_table(Reject(refusal.row, Code.SINK_REFUSED, "", refusal.reason) for refusal in sent.refused)
         rejects = refused if lines.rejects is None else pa.concat_tables([lines.rejects, refused])
         return rejects.set_column(0, "row", pc.add(rejects["row"], first)) if first else rejects

@@ -28,6 +28,9 @@ _DOCUMENT, _NTH = "calve_document", "calve_nth"
 _LONGEST_ID = 512
 _TOLD = '${getMetadata("bulk_action")}'
 """The action of a source of changes: always `index` or `delete`."""
+_ID = "document_id"
+"""The attribute with the key of a row; an event that lacks a field of this name has it as its id (source RFC, 3)."""
+_CREATES = '{"create":'
 _FAULTS = {
     "action": (Code.UNKNOWN_OPERATION, "action", f"is missing, or not one of {', '.join(ACTIONS)}"),
     "key": (Code.NO_KEY, "document_id", "has no value, but the action needs one"),
@@ -69,9 +72,11 @@ class Shape:
         documents = duckdb_session.run(self.sql, events=events.append_column(_DOCUMENT, texts).append_column(_NTH, nth))
         faults = duckdb_session.one_array(documents["fault"])
         text = duckdb_session.one_array(documents["line"]).cast(pa.large_string())
+        derived = pc.starts_with(text, _CREATES) if self.keyed else pa.array([], pa.bool_())
         overwritten = _overwritten(documents["id"], text) if self.has_actions else None
         return Lines(
             text=text if overwritten is None else pc.if_else(overwritten, pa.scalar(None, pa.large_string()), text),
+            derived=pc.sum(derived).as_py() or 0,
             overwritten=0 if overwritten is None else pc.sum(overwritten).as_py() or 0,
             rejects=_rejects(faults) if faults.null_count < len(faults) else None,
             steps=documents.select(_STEPS) if self.reads else None,
@@ -88,12 +93,15 @@ class Lines:
         rejects: `REJECTS`, or None for none.
         steps: If documents are read first: `fault`, `action`, `id`, `routing`, `pipeline`, `version`, `document`.
         overwritten: How many events are left out because the next event writes the same document.
+        derived: Of how many documents the id is derived from the event's position, although the sink has a
+            `document_id`.
     """
 
     text: pa.LargeStringArray
     rejects: pa.Table | None
     steps: pa.Table | None
     overwritten: int = 0
+    derived: int = 0
 
 
 def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefix: str) -> Shape:
@@ -104,9 +112,10 @@ def compile_shape(settings: OpenSearchSettings, metadata: Collection[str], prefi
         metadata: The attributes that events have.
         prefix: The prefix of ids for documents without their own; the same for every run of a state.
     """
-    id_, routing, pipeline, version = (
+    id_ = compile_format(settings.id_text or "", metadata, {_ID} & set(metadata))
+    routing, pipeline, version = (
         compile_format(text or "", metadata)
-        for text in (settings.id_text, settings.routing_text, settings.pipeline, settings.document_version)
+        for text in (settings.routing_text, settings.pipeline, settings.document_version)
     )
     kinds = [(expression.when, expression.type) for expression in settings.actions] or [(None, settings.action)]
     whens = [compile_condition(when or "true", metadata) for when, _ in kinds]
@@ -180,7 +189,7 @@ def _keyed_line(version_type: str) -> str:
 
 
 def _created_line(prefix: str) -> str:
-    start = duckdb_text(f'{{"create":{{"_id":"{prefix}')
+    start = duckdb_text(f'{_CREATES}{{"_id":"{prefix}')
     more = _optional("routing") + _optional("pipeline")
     position = "format('{:x}', position) || nth"
     return f"""{start} || {position} || '"'{more} || '}}}}' || chr(10) || document || chr(10)"""

@@ -88,7 +88,9 @@ class OpenSearchSettings(SinkSettings):
         check=compile_format,
     )
     document_id_field: str | None = option(
-        None, "A field with the document's id; deprecated, use `document_id`.", minimum=1
+        None,
+        "A field with the document's id, or the attribute `document_id`; deprecated, use `document_id`.",
+        minimum=1,
     )
     document_version: str | None = option(
         None,

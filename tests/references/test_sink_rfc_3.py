@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from running import Calve, post, until
+from kit.running import Calve, post, until
 from services.postgres import PASSWORD, Postgres
 from services.process import free_ports
 

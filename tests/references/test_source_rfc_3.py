@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import embedded
-from running import Calve
+from kit.running import Calve
 from services.opensearch import OpenSearch
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]

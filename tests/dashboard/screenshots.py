@@ -21,7 +21,7 @@ PICTURES = Path(__file__).parents[2] / "docs" / "images"
 SHOTS = (
     ("healthy", "", 1100, False),
     ("healthy", "pipelines/orders", 1100, False),
-    ("healthy", "pipelines/orders/rejects", 1100, False),
+    ("rejecting", "pipelines/orders/rejects", 1100, False),
     ("healthy", "pipelines/orders/table?name=shop.orders", 1100, False),
     ("lagging", "pipelines/orders", 1100, False),
     ("failing", "", 1100, True),

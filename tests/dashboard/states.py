@@ -39,7 +39,6 @@ def healthy(state: Path) -> None:
         status.lag(600, 600 * 180)
         status.table_files(table, _files(420, 61 << 30, 12_000))
         save(state, status)
-    _letters(state, "orders", "amount", "'12,50' is not a valid double", '{"id": 7, "amount": "12,50"}')
     warehouse = state.parent / "lakehouse"
     _describe(state, "orders", "shop.${/kind}", warehouse)
     lake(warehouse, "shop.orders", ORDERS)
@@ -47,6 +46,12 @@ def healthy(state: Path) -> None:
         state,
         {name: (lambda x: 18_000 + 4_000 * sin(x * 9), lambda x: 700.0 + 500.0 * sin(x * 31)) for name, _ in PATTERNS},
     )
+
+
+def rejecting(state: Path) -> None:
+    """Two pipelines that keep up, and dead letters of one that wait."""
+    healthy(state)
+    letters(state, "orders", "amount", "'12,50' is not a valid double", '{"id": 7, "amount": "12,50"}')
 
 
 def lagging(state: Path) -> None:
@@ -95,10 +100,10 @@ def hostile(state: Path) -> None:
     history = History(state / "_dashboard" / "history.json")
     history.rows.fill("orders", HOSTILE, [(time.time() - 60, 1), (time.time(), 5)])
     history.rows.save()
-    _letters(state, "orders", HOSTILE, HOSTILE, HOSTILE * 3, table=HOSTILE, code=HOSTILE)
+    letters(state, "orders", HOSTILE, HOSTILE, HOSTILE * 3, table=HOSTILE, code=HOSTILE)
 
 
-ALL = {one.__name__: one for one in (healthy, lagging, failing, empty, hostile)}
+ALL = {one.__name__: one for one in (healthy, rejecting, lagging, failing, empty, hostile)}
 
 
 def save(state: Path, status: PipelineStatus) -> None:
@@ -126,7 +131,7 @@ def _files(
     return BranchFileStats(count, size_bytes, 8, deletes, snapshots, maintained if is_maintained else None)
 
 
-def _letters(
+def letters(
     state: Path,
     pipeline: str,
     name: str,

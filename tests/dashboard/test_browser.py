@@ -64,6 +64,7 @@ LOOKS = [
     ("healthy", (*TABLET, False)),
     ("healthy", (*PHONE, True)),
     ("hostile", (*TABLET, True)),
+    ("rejecting", (*TABLET, False)),
     ("lagging", (*PHONE, False)),
     ("failing", (*WIDE, True)),
     ("empty", (*WIDE, False)),

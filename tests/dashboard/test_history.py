@@ -96,13 +96,14 @@ def test_the_rate_is_counted_and_a_gap_interrupts_the_line() -> None:
     rate, lag, freshness = charts([*samples, Sample(3420, 0, 0, 0, None)], now=3600.0)
     assert (rate.now, rate.grid[0][1]) == ("0", "100")  # the counts began again: never less than nothing
     assert [rate.path.count(letter) for letter in "ML"] == [2, 2]
-    assert lag.summary == "Lag: rows that wait in the source, over the last 10 min: now 0, at most 0"
+    assert lag.summary == "Lag, over the last 10 min: now 0, at most 0"
     assert freshness.path == ""
 
 
 def test_a_lag_in_bytes_is_shown_as_a_size() -> None:
-    _, lag, _ = charts([Sample(at, 0, -1, 3 << 20, None) for at in (10, 20)], now=30.0)
-    assert (lag.title, lag.now) == ("Lag: bytes that wait in the source", "3.0 MiB")
+    samples = [Sample(at, 0, -1, 3 << 20, None) for at in (10, 20)]
+    assert [(chart.title, chart.now) for chart in charts(samples, now=30.0)][1] == ("Lag", "3.0 MiB")
+    assert charts(samples, 30.0, lag="2.0 MiB")[1].now == "2.0 MiB"
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from calve.dashboard.table_view import TableReader
 from calve.observe.status import BatchCounts, PipelineStatus
 from calve.table.limits import DEFAULTS
 from dashboard.conftest import PASSWORD, Page, Visit
-from dashboard.states import ALL, HOSTILE, save
+from dashboard.states import ALL, HOSTILE, letters, save
 
 PAGES = (
     "/",
@@ -76,13 +76,14 @@ def test_hostile_names_and_events_are_shown_as_text(visit: Visit) -> None:
 def test_a_pipeline_that_keeps_up_shows_it_with_its_figures(visit: Visit) -> None:
     visitor = visit("healthy")
     overview = visitor.get("/")
-    for said in ("Nothing is wrong.", "orders", "clicks", "keeps up", "482,110,040 rows", "within 2 s", "15"):
+    for said in ("Nothing is wrong.", "orders", "clicks", "keeps up", "600 rows", "482,110,040 rows", "within 2 s"):
         assert said in overview.text
     page = visitor.get("/pipelines/orders")
     for said in ("420 files, 61.0 GiB", "148.7 MiB", "12,000 in 8 files", "212", "3 h ago", "7000000001"):
         assert said in page.text
     labels = [one["aria-label"] for one in page.all("svg")]
-    assert re.fullmatch(r"Lag: rows that wait in the source, over the last 60 min: now \d+, at most 1,199", labels[1])
+    assert "Lag: 600 rows" in page.text
+    assert re.fullmatch(r"Lag, over the last 60 min: now 600 rows, at most 1,199", labels[1])
 
 
 def test_rejects_and_refusals_of_a_run_are_wrong_on_the_page(visit: Visit, tmp_path: Path) -> None:
@@ -91,11 +92,12 @@ def test_rejects_and_refusals_of_a_run_are_wrong_on_the_page(visit: Visit, tmp_p
     status.batch_written(BatchCounts(2, 100, rejects={"shop.orders": {"NO_KEY": 1}}), 0.4)
     status.lag(0, 0, "its disk is nearly full", {"429": 6})
     save(tmp_path / "calve-state", status)
+    letters(tmp_path / "calve-state", "orders", "id", "id is missing", "{}", code="NO_KEY")
     text = visitor.get("/").text
     assert "Nothing is wrong." not in text
     assert "refuses events" in text
     assert "Error in orders: It refuses events: its disk is nearly full." in text
-    assert "Note in orders: 1 event of this run rejected: NO_KEY 1." in text
+    assert "Note in orders: 3 dead letters wait: NO_KEY 3." in text
     assert "Note in orders: Requests refused in this run, by status: 429 6." in text
 
 
@@ -144,7 +146,7 @@ def test_a_state_without_pipelines_says_how_to_start_one(visit: Visit) -> None:
 
 
 def test_rejects_can_be_chosen_by_code_and_table(visit: Visit) -> None:
-    visitor = visit("healthy")
+    visitor = visit("rejecting")
     chosen = visitor.get("/pipelines/orders/rejects?code=NOT_COERCIBLE&table=shop.orders")
     assert "'12,50' is not a valid double" in chosen.text
     assert "in the field amount: 3" in chosen.text
@@ -152,7 +154,7 @@ def test_rejects_can_be_chosen_by_code_and_table(visit: Visit) -> None:
 
 
 def test_equal_reasons_are_one_group_with_their_number(visit: Visit) -> None:
-    page = visit("healthy").get("/pipelines/orders/rejects?code=NOT_COERCIBLE")
+    page = visit("rejecting").get("/pipelines/orders/rejects?code=NOT_COERCIBLE")
     assert len(page.all("article")) == 1
     assert "3 times" in page.text
 
@@ -167,7 +169,7 @@ def test_pipelines_are_sorted_by_need(visit: Visit) -> None:
 
 
 def test_events_of_any_bytes_and_length_are_shown_harmlessly_and_cut(visit: Visit) -> None:
-    visitor = visit("healthy")
+    visitor = visit("rejecting")
     folder = Path(visitor.app.state, "orders", "dlq")
     event = {"code": "MALFORMED", "event_encoding": "base64", "event": "/wD/PGI+" + "QUFB" * 4000}
     (folder / "2.ndjson").write_text(json.dumps(event) + "\nno entry\n")

@@ -49,15 +49,25 @@ def test_every_alert_is_a_problem_of_its_severity_and_every_named_problem_an_ale
     assert {name: level for name, level in levels.items() if LEVELS[ALERTS[name]] != level} == {"CalveErrors": "bad"}
 
 
-def test_one_reject_in_a_hundred_is_wrong_and_old_ones_of_a_run_are_not() -> None:
+def test_a_dead_letter_is_wrong_as_long_as_it_waits() -> None:
     status = running()
     assert problems(status.report()) == []
     status.batch_written(BatchCounts(1, 100, rejects={"a.b": {"NO_KEY": 1}}), 0.1)
     (problem,) = problems(report := status.report())
-    assert "1 event of this run rejected: NO_KEY 1. calve dlq show" in problem.sentence()
+    assert "1 dead letter waits: NO_KEY 1. calve dlq show" in problem.sentence()
     assert status.health().wrong == [problem.what]
-    report.last_reject = now() - timedelta(hours=1)
-    assert problems(report) == []
+    report.last_reject = now() - timedelta(days=1)
+    assert [one.alert for one in problems(report)] == ["CalveRejects"]
+    status.dead_letters_wait({})
+    assert problems(status.report()) == []
+
+
+def test_dead_letters_of_earlier_runs_are_wrong_after_a_restart() -> None:
+    status = running()
+    status.dead_letters_wait({"": {"NO_KEY": 2}, "a.b": {"NO_KEY": 1}})
+    assert [problem.what for problem in problems(status.report())] == ["3 dead letters wait: NO_KEY 3"]
+    status.dead_letters_wait({"": {"": 1_200}})
+    assert [problem.what for problem in problems(status.report())] == ["1,200 dead letters wait"]
 
 
 def test_a_run_that_has_ended_keeps_what_was_wrong_with_it() -> None:

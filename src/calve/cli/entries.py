@@ -26,10 +26,9 @@ from calve.dead_letters.reader import (
     summarise,
 )
 from calve.dead_letters.replay.reader import REPLAYS
-from calve.dead_letters.replay.replayed import ReplayedEntries, Spans
+from calve.dead_letters.replay.replayed import Spans, records_in, replayed_entries
 from calve.observe.humanize import harmless, many
 from calve.observe.state_folder import Folder
-from calve.state.location import state_folder_at
 
 __all__ = ["print_counts", "print_entries"]
 
@@ -46,7 +45,7 @@ def print_counts(state: str, pipeline: str | None, catalog: dict[str, str], as_j
     look = tables_of(catalog)
     counted = []
     for name in _pipelines(state, pipeline):
-        records = _records(state, name)
+        records = records_in(state, name)
         summary = summarise(name, stores_at(locations_of(state, name), look), Spans(records.load()).has)
         counted.append((summary, records.count(summary.files)))
     if as_json:
@@ -71,7 +70,7 @@ def print_entries(state: str, pipeline: str | None, catalog: dict[str, str], cho
     as_text = not (chosen["raw"] or chosen["as_json"])
     limit = chosen["limit"]
     locations = {name: stores_at(locations_of(state, name), tables_of(catalog)) for name in _pipelines(state, pipeline)}
-    skips = {name: _nothing if chosen["replayed"] else Spans(_records(state, name).load()).has for name in locations}
+    skips = {name: _nothing if chosen["replayed"] else replayed_entries(state, name).has for name in locations}
     entries = _found(locations, skips, chosen["code"], chosen["table"])
     forms = (
         map(_text, _grouped(entry for entry, _ in entries)) if as_text else (_form(*pair, chosen) for pair in entries)
@@ -91,10 +90,6 @@ def print_entries(state: str, pipeline: str | None, catalog: dict[str, str], cho
 
 def _nothing(file: str, start: int) -> bool:
     return False
-
-
-def _records(state: str, pipeline: str) -> ReplayedEntries:
-    return ReplayedEntries(state_folder_at(state.removeprefix("file://")) / pipeline / "replay")
 
 
 def _grouped(entries: Iterable[DeadLetter]) -> Iterator[DeadLetter]:

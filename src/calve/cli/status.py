@@ -43,6 +43,11 @@ def status(state: str, pipeline: str | None, verbose: bool, as_json: bool) -> No
     from calve.observe.status_file import read_replay, read_reports
 
     reports = [report for report in read_reports(state) if pipeline in (None, report.pipeline, *report.feeds)]
+    if any(report.rejects for report in reports):
+        from calve.dead_letters.pending import PendingInState  # brings PyIceberg
+
+        for report in reports:
+            PendingInState(state).complete(report)
     if not reports:
         raise no_pipelines(state, pipeline)
     replays = {report.pipeline: read_replay(state, report.pipeline) for report in reports}

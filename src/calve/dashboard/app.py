@@ -21,6 +21,7 @@ from calve.dashboard.model import by_level, overview, problems, tables, unreadab
 from calve.dashboard.pipeline_pages import PipelinePages
 from calve.dashboard.rejects import newest
 from calve.dashboard.web import Request, Response, redirect
+from calve.dead_letters.pending import PendingInState
 from calve.errors import CalveError
 from calve.observe.humanize import ago, harmless, many
 from calve.observe.log import Log
@@ -165,7 +166,8 @@ class App:
         return True
 
     def _overview(self, session: Session | None) -> Response:
-        reports, broken = read_all(self.state)
+        all_reports, broken = read_all(self.state)
+        reports = [self._pending.complete(report) for report in all_reports]
         lines = sorted((overview(report, self.history.of(report.pipeline)) for report in reports), key=by_level)
         all_problems = [
             (report.pipeline, problem)
@@ -183,14 +185,14 @@ class App:
         if report is None:
             return self._missing(session)
         samples, replay, views = self.history.of(name), read_replay(self.state, name), tables(report)
-        now = time.time()
+        now, line = time.time(), overview(report, samples)
         return self._page(
             session,
             "pipeline.html",
             report=report,
-            line=overview(report, samples),
+            line=line,
             problems=problems(report, samples),
-            charts=charts(samples, now),
+            charts=charts(samples, now, line.rate, line.lag, line.freshness),
             flow=self._of.flow(report),
             table_charts=self._of.charts(report, now),
             tables=views[:_MOST_TABLES],
@@ -218,14 +220,7 @@ class App:
         if report is None:
             return self._missing(session)
         code, table = request.query.get("code", ""), request.query.get("table", "")
-        counts = [
-            *(
-                (table_name, kind, count)
-                for table_name, table_report in report.tables.items()
-                for kind, count in table_report.rejects.items()
-            ),
-            *(("", kind, count) for kind, count in report.rejects_without_table().items()),
-        ]
+        counts = [(name, kind, count) for name, codes in report.pending.items() for kind, count in codes.items()]
         return self._page(
             session,
             "rejects.html",
@@ -239,7 +234,8 @@ class App:
     def _report(self, name: str) -> PipelineReport | None:
         """Return the report of a pipeline; None for a name that is no pipeline's, e.g. `..`."""
         is_name = name and not name.startswith((".", "_")) and "/" not in name and "\0" not in name
-        return read_report(self.state, name) if is_name else None
+        report = read_report(self.state, name) if is_name else None
+        return self._pending.complete(report) if report else None
 
     def _missing(self, session: Session | None) -> Response:
         return self._page(session, "message.html", 404, title="Not here", message="There is no such page or pipeline.")
@@ -255,6 +251,10 @@ class App:
             **content,
         )
         return Response(status, text.encode(errors="replace"))
+
+    @cached_property
+    def _pending(self) -> PendingInState:
+        return PendingInState(self.state)
 
     @cached_property
     def _of(self) -> PipelinePages:

@@ -52,23 +52,31 @@ class _Axis:
         return max(0.0, WIDTH * (at - self.start) / (self.end - self.start))
 
 
-def charts(samples: Sequence[Sample], now: float) -> list[Chart]:
-    """Return the charts of a pipeline: rate, lag, freshness, and rejects and refused requests if there are some."""
+def charts(samples: Sequence[Sample], now: float, rate: str = "", lag: str = "", freshness: str = "") -> list[Chart]:
+    """Return the charts of a pipeline: rate, lag, freshness, and rejects and refused requests if there are some.
+
+    Args:
+        samples: Oldest first.
+        now: The time now, in epoch seconds.
+        rate: The present figure, in the words of the overview; empty: the last sample. So are `lag` and `freshness`.
+        lag: See `rate`.
+        freshness: See `rate`.
+    """
     in_rows = not samples or samples[-1].lag_rows >= 0
     first = samples[0].at if samples else now
     axis = _Axis(min(max(first, now - SPAN_SECONDS), now - _LEAST_SECONDS), now)
-    lag: Callable[[Sample], float | None] = _rows if in_rows else lambda sample: float(sample.lag_bytes)
-    lag_title = "Lag: rows that wait in the source" if in_rows else "Lag: bytes that wait in the source"
+    waiting: Callable[[Sample], float | None] = _rows if in_rows else lambda sample: float(sample.lag_bytes)
     rejects = list(_rates(samples, lambda sample: sample.rejects))
     refused = list(_rates(samples, lambda sample: sample.refused))
     return [
-        _chart("Events read per second", list(_rates(samples, lambda sample: sample.events)), axis, amount),
-        _chart(lag_title, list(_values(samples, lag)), axis, amount if in_rows else size),
+        _chart("Rate", list(_rates(samples, lambda sample: sample.events)), axis, amount, rate),
+        _chart("Lag", list(_values(samples, waiting)), axis, amount if in_rows else size, lag),
         _chart(
-            "Freshness: age of events when they became visible",
+            "Fresh",
             list(_values(samples, lambda sample: sample.freshness_seconds)),
             axis,
             _seconds,
+            freshness,
         ),
         *([_chart("Rejected events per second", rejects, axis, _few)] if _any(rejects) else []),
         *([_chart("Refused requests per second", refused, axis, _few)] if _any(refused) else []),
@@ -121,16 +129,22 @@ def _values(samples: Sequence[Sample], value: Callable[[Sample], float | None]) 
 
 
 def _chart(
-    title: str, points: _Points, axis: _Axis, as_text: Callable[[float], str], gap_seconds: float = _GAP_SECONDS
+    title: str,
+    points: _Points,
+    axis: _Axis,
+    as_text: Callable[[float], str],
+    present: str = "",
+    gap_seconds: float = _GAP_SECONDS,
 ) -> Chart:
     begins = duration(axis.end - axis.start)
     if not points:
-        return Chart(title, "", "unknown", [], begins, f"{title}: no figures yet")
+        return Chart(title, "", present or "unknown", [], begins, f"{title}: no figures yet")
     last, highest = points[-1][1], max(value for _, value in points)
     top = _round_up(highest)
     grid = [(_y(top * part, top), as_text(top * part)) for part in (1.0, 0.5)] if top else []
-    summary = f"{title}, over the last {begins}: now {as_text(last)}, at most {as_text(highest)}"
-    return Chart(title, _path(points, axis, top, gap_seconds), as_text(last), grid, begins, summary)
+    now = present or as_text(last)
+    summary = f"{title}, over the last {begins}: now {now}, at most {as_text(highest)}"
+    return Chart(title, _path(points, axis, top, gap_seconds), now, grid, begins, summary)
 
 
 def _round_up(value: float) -> float:

@@ -1,4 +1,4 @@
-"""The newest dead letters of a pipeline, in bounded time: a queue of any length costs the same."""
+"""The newest dead letters of a pipeline that wait, in bounded time: a queue of any length costs the same."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from calve.dead_letters.reader import DeadLetter, LetterStore, entries, locations_of, stores_at
+from calve.dead_letters.replay.replayed import Spans, replayed_entries
 from calve.dead_letters.table import LetterTable
 from calve.errors import CalveError
 from calve.observe.humanize import harmless
@@ -54,7 +55,7 @@ class NewestRejects:
 
 
 def newest(state: str, pipeline: str, code: str = "", table: str = "") -> NewestRejects:
-    """Return the newest dead letters of a pipeline.
+    """Return the newest dead letters of a pipeline that wait for a replay.
 
     Args:
         state: The state folder.
@@ -65,10 +66,13 @@ def newest(state: str, pipeline: str, code: str = "", table: str = "") -> Newest
     rejects = NewestRejects()
     try:
         stores = stores_at(locations_of(state, pipeline))
+        replayed = replayed_entries(state, pipeline)
     except CalveError as error:
         rejects.notes.append(str(error))
         return rejects
-    chosen = (letter for store in stores for letter in _entries(store, rejects.notes) if letter.is_of(pipeline))
+    chosen = (
+        letter for store in stores for letter in _entries(store, replayed, rejects.notes) if letter.is_of(pipeline)
+    )
     groups: dict[tuple[str | None, ...], Example] = {}
     for entry in islice(chosen, MOST_ENTRIES):
         rejects.looked_at += entry.count
@@ -84,7 +88,7 @@ def newest(state: str, pipeline: str, code: str = "", table: str = "") -> Newest
     return rejects
 
 
-def _entries(store: LetterStore, notes: list[str]) -> Iterator[DeadLetter]:
+def _entries(store: LetterStore, replayed: Spans, notes: list[str]) -> Iterator[DeadLetter]:
     """Yield entries, the newest file first."""
     if isinstance(store, LetterTable):
         notes.append(f"The dead letters in the table {store.path} are shown by calve dlq show")
@@ -99,14 +103,14 @@ def _entries(store: LetterStore, notes: list[str]) -> Iterator[DeadLetter]:
         notes.append(f"Only the newest {MOST_FILES} of {len(names):,} files are shown; calve dlq show has all")
     for name in names[:MOST_FILES]:
         try:
-            yield from _of_file(store, name)
+            yield from _of_file(store, name, replayed)
         except CalveError as error:
             notes.append(str(error))
 
 
-def _of_file(store: LetterStore, name: str) -> Iterator[DeadLetter]:
+def _of_file(store: LetterStore, name: str, replayed: Spans) -> Iterator[DeadLetter]:
     for entry in entries(store, name):
-        if isinstance(entry.content, DeadLetter):
+        if isinstance(entry.content, DeadLetter) and not replayed.has(name, entry.start):
             yield entry.content
         if entry.end > MOST_ENTRY_BYTES:
             return

@@ -44,6 +44,11 @@ def _rejects(report: PipelineReport) -> Iterator[Sample]:
     yield from ((["", code], count) for code, count in report.rejects_without_table().items())
 
 
+def _pending(report: PipelineReport) -> Iterator[Sample]:
+    for name, codes in report.pending.items():
+        yield from (([name, code], count) for code, count in codes.items())
+
+
 def _nulled(report: PipelineReport) -> Iterator[Sample]:
     for name, table in report.tables.items():
         yield from (([name, column], count) for column, count in table.nulled.items())
@@ -147,6 +152,13 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         "1 for a table of the source that is not read any more, while the others go on.",
         ("table",),
         lambda r: [([name], 1) for name in r.stopped_tables],
+    ),
+    (
+        "calve_pending_dead_letters",
+        "Dead letters that wait for a replay; with an empty code those in other places than local files, once some "
+        "were replayed.",
+        ("table", "code"),
+        _pending,
     ),
     ("calve_dead_letter_bytes", "Size of the files with dead letters.", (), _one(lambda r: r.dead_letter_bytes)),
     (

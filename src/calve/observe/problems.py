@@ -126,10 +126,12 @@ def _source(report: PipelineReport) -> Iterator[Problem]:
 
 
 def _counts(report: PipelineReport) -> Iterator[Problem]:
-    """Yield what happened to events or requests in this run, and not long ago if it still runs."""
+    """Yield the dead letters that wait, and what happened in this run, and not long ago if it still runs."""
     run = report.run
-    if run.rejects and _is_recent(report, report.last_reject):
-        what = f"{many(sum(run.rejects.values()), 'event')} of this run rejected: {_largest(run.rejects)}"
+    if pending := report.pending_by_code():
+        count = sum(pending.values())
+        codes = "" if "" in pending else f": {_largest(pending)}"
+        what = f"{many(count, 'dead letter waits', 'dead letters wait')}{codes}"
         hint = "calve dlq show has the reasons; calve dlq replay sends them again after a fix"
         yield Problem("CalveRejects", "note", "", what, hint, _last(report.last_reject))
     if run.nulled and _is_recent(report, report.last_nulled):

@@ -149,6 +149,7 @@ class PipelineReport:
         freshness_seconds: Age of the oldest event of the last commit at the time of the commit, if known.
         errors: The errors that stop the complete pipeline; `tables` has those of single tables.
         paused: Whether it reads nothing, because `calve pause` was called.
+        pending: The dead letters that wait for a replay, by table (empty: none) and code (empty: not known).
         dead_letter_bytes: The size of the files with dead letters.
         dead_letters_full: Whether it reads nothing, because there is no room for more dead letters.
         commits: The last commits of this process, oldest first.
@@ -193,6 +194,7 @@ class PipelineReport:
     tables: dict[str, TableReport] = field(default_factory=dict)
     errors: list[Trouble] = field(default_factory=list)
     paused: bool = False
+    pending: dict[str, dict[str, int]] = field(default_factory=dict)
     dead_letter_bytes: int = 0
     dead_letters_full: bool = False
     commits: list[CommitReport] = field(default_factory=list)
@@ -211,6 +213,13 @@ class PipelineReport:
     def last_commit(self) -> datetime | None:
         """The newest commit of any table."""
         return max((table.last_commit for table in self.tables.values() if table.last_commit), default=None)
+
+    def pending_by_code(self) -> dict[str, int]:
+        """Return the dead letters that wait, by code, over all tables."""
+        by_code: Counter[str] = Counter()
+        for codes in self.pending.values():
+            by_code.update(codes)
+        return dict(by_code)
 
     def rejects_without_table(self) -> dict[str, int]:
         """Return the rejects, by code, of events that belong to no table."""

@@ -121,6 +121,7 @@ class PipelineStatus:
                 report.last_reject = now()
                 if self._lists(table):
                     tally.add(self._table(table).rejects, codes)
+                    tally.add(report.pending.setdefault(table, {}), codes)
             for table, columns in counts.nulled.items():
                 tally.add(self._table(table).nulled, columns)
                 self._table(table).reasons |= counts.reasons.get(table, {})
@@ -139,6 +140,7 @@ class PipelineStatus:
             tally.add(self._report.run.rejects, codes)
             self._report.last_reject = now()
             tally.add(self._table(table).rejects, codes)
+            tally.add(self._report.pending.setdefault(table, {}), codes)
         if self._notices:
             self._notices.log(BatchCounts(0, 0, rejects={table: dict(codes)}))
 
@@ -240,6 +242,11 @@ class PipelineStatus:
         """Record the size of the dead letters, and whether nothing is read because there is no room for more."""
         with self._lock:
             self._report.dead_letter_bytes, self._report.dead_letters_full = size_bytes, is_full
+
+    def dead_letters_wait(self, counts: Mapping[str, Mapping[str, int]]) -> None:
+        """Record how many dead letters wait, by table and code, as counted where they are."""
+        with self._lock:
+            self._report.pending = {table: dict(codes) for table, codes in counts.items()}
 
     def source(self, condition: str, stopped: Iterable[str] = ()) -> None:
         """Record what the source says about itself, and which of its tables it does not read any more."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from calve import structs
@@ -14,7 +16,16 @@ from calve.observe.state_folder import Folder
 from calve.observe.status import PipelineStatus
 from calve.observe.ticker import Ticker
 
-__all__ = ["REPLAY_FOLDER", "STATUS_FILE", "StatusFile", "read_all", "read_replay", "read_report", "read_reports"]
+__all__ = [
+    "REPLAY_FOLDER",
+    "STATUS_FILE",
+    "CountPending",
+    "StatusFile",
+    "read_all",
+    "read_replay",
+    "read_report",
+    "read_reports",
+]
 
 STATUS_FILE = "status.json"
 REPLAY_FOLDER = "replay"
@@ -23,11 +34,22 @@ INTERVAL_SECONDS = 1.0
 STORE_INTERVAL_SECONDS = 5.0
 """On an object store, where each write is a paid request."""
 
+CountPending = Callable[[PipelineReport], "dict[str, dict[str, int]] | None"]
+"""Counts the dead letters of a pipeline that wait, by table and code; None: they cannot be counted now."""
+
 
 class StatusFile:
     """Keeps the status file of one pipeline current; a failed write is logged once and retried.
 
     Beside it are what the pipeline consists of and the last lines of its log.
+
+    Args:
+        status: The status.
+        folder: The pipeline's folder in the state.
+        interval_seconds: Between two writes; None: as the folder's place allows.
+        blueprint: What the pipeline consists of.
+        lines: The last lines of the log.
+        pending: Counts the dead letters that wait; None: they are not counted.
 
     Attributes:
         pipeline: The pipeline's name.
@@ -40,13 +62,14 @@ class StatusFile:
         interval_seconds: float | None = None,
         blueprint: Blueprint | None = None,
         lines: RecentLines | None = None,
+        pending: CountPending | None = None,
     ) -> None:
         self.pipeline = status.name
         self._status = status
         self._folder = Folder.at(folder)
         self._log = Log(status.name)
         self._refused = self._is_abandoned = False
-        self._lines = lines
+        self._lines, self._pending = lines, pending
         self._beside = {BLUEPRINT_FILE: msgspec.json.encode(blueprint)} if blueprint else {}
         self._written: dict[str, bytes] = {}
         interval = STORE_INTERVAL_SECONDS if "://" in folder else INTERVAL_SECONDS
@@ -56,6 +79,9 @@ class StatusFile:
         """Write the current status."""
         if self._is_abandoned:
             return
+        counts = self._pending(self._status.report()) if self._pending else None
+        if counts is not None:
+            self._status.dead_letters_wait(counts)
         data = msgspec.json.format(self._status.encoded(), indent=2)
         try:
             self._folder.write(STATUS_FILE, data + b"\n")

@@ -14,7 +14,7 @@ from calve.observe.notices import Notices
 from calve.observe.recent_lines import RecentLines
 from calve.observe.report import PipelineReport
 from calve.observe.status import PipelineStatus
-from calve.observe.status_file import StatusFile
+from calve.observe.status_file import CountPending, StatusFile
 from calve.observe.totals import Totals
 
 __all__ = ["Watch"]
@@ -46,6 +46,7 @@ class Watch:
         totals: Totals | None = None,
         dlq: str | Sequence[str] = (),
         blueprint: Blueprint | None = None,
+        pending: CountPending | None = None,
     ) -> PipelineStatus:
         """Start to watch a pipeline with its state in `folder` and the totals of its earlier runs.
 
@@ -54,7 +55,8 @@ class Watch:
         status = PipelineStatus(name, totals, dlq, notices=Notices(name, self.show_rejects))
         with self._lock:
             self._statuses[name] = status
-            self._files.append(StatusFile(status, folder, blueprint=blueprint, lines=self._lines))
+            file = StatusFile(status, folder, blueprint=blueprint, lines=self._lines, pending=pending)
+            self._files.append(file)
         return status
 
     def leave(self, pipeline: str) -> None:

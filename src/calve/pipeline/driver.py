@@ -62,7 +62,8 @@ class Driver:
     def _status(self, ledger: Ledger) -> PipelineStatus:
         letters = self._wiring.letters
         totals, blueprint = ledger.committed.totals, self._wiring.blueprint
-        status = self._watch.pipeline(self._wiring.name, str(self._folder), totals, letters.locations, blueprint)
+        folder, pending = str(self._folder), self._wiring.pending
+        status = self._watch.pipeline(self._wiring.name, folder, totals, letters.locations, blueprint, pending)
         status.keeps_dead_letters_in(letters.tables)
         status.feeds(self._wiring.feeds)
         status.shows_spark_at(self._spark.pages)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from calve.dead_letters.pending import PendingLetters
 from calve.dead_letters.room import Room, RoomLimits
 from calve.event.envelope.decoder import RECORD_KEY, Envelopes
 from calve.event.envelope.exact import RequestedAttributes
@@ -117,6 +118,7 @@ class Wiring:
         self.tables = PipelineTables(self._sinks)
         self.letters = PipelineLetters(self._sinks)
         self.room = Room({} if rejects else _limits(settings, folder))  # a replay makes room
+        self.pending = None if rejects else PendingLetters(str(folder), settings.name).count
         self.source: Source = rejects or open_source(settings, folder, catalog_of)
         used = [sink.metadata for sink in self._sinks]
         self._used = frozenset().union(*used) | ({RECORD_KEY} if self._envelopes else set())

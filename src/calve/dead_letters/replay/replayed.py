@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 from calve.state.folder import StateFolder
+from calve.state.location import state_folder_at
 from calve.state.rows import RowSet, rows_in
 
-__all__ = ["ReplayedEntries", "Span", "Spans"]
+__all__ = ["ReplayedEntries", "Span", "Spans", "records_in", "replayed_entries"]
 
 _FILE = "taken.db"
 _TABLES = """
@@ -89,3 +90,17 @@ class ReplayedEntries:
     def end_call(self) -> None:
         """Forget the call: all of its entries are replayed."""
         self._call.clear()
+
+
+def records_in(state: str, pipeline: str) -> ReplayedEntries:
+    """Return the records of the replays of a pipeline in a state folder."""
+    return ReplayedEntries(state_folder_at(state.removeprefix("file://")) / pipeline / "replay")
+
+
+def replayed_entries(state: str, pipeline: str) -> Spans:
+    """Return which dead letters of a pipeline were replayed.
+
+    Raises:
+        CalveError: The records cannot be read.
+    """
+    return Spans(records_in(state, pipeline).load())

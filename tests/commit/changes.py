@@ -21,6 +21,7 @@ from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.record.receipt import Failure, Receipt
 from calve.reduce.key import Key, identified
+from calve.route.by_table import ByTable
 from calve.route.route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
@@ -133,7 +134,7 @@ class Changing:
         sink = TableJob(
             label="iceberg",
             catalog="",
-            route=SinkRoute(compile_format(NAME, []), (), compile_format("${/op}", [])),
+            route=SinkRoute(compile_format(NAME, []), (), ByTable(compile_format("${/op}", []))),
             tables={NAME: table},
             dead_letters=DeadLetterLocation(str(self.folder / "dlq")),
             changes=True,

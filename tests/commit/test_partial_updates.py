@@ -18,6 +18,7 @@ from calve.errors import CommitError
 from calve.expression import compile_format
 from calve.record.receipt import Failure, Receipt
 from calve.reduce.key import identified
+from calve.route.by_table import ByTable
 from calve.route.route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
@@ -66,7 +67,7 @@ def test_a_value_of_any_type_is_kept_exactly_however_many_updates_it_takes(
     catalog.create(NAME, json.dumps(schema), (), {"format-version": str(version)})
 
     def apply(batch: int, *events: dict[str, Any]) -> None:
-        route = SinkRoute(compile_format(NAME, []), (), compile_format("${/op}", []))
+        route = SinkRoute(compile_format(NAME, []), (), ByTable(compile_format("${/op}", [])))
         table, place = catalog.load(NAME), DeadLetterLocation(str(tmp_path / "dlq"))
         assert table
         sink = TableJob("iceberg", route, place, "", {NAME: table}, changes=True, keep=True)

@@ -136,6 +136,24 @@ def test_dynamic_tables_take_their_name_from_the_field(tmp_path: Path) -> None:
     assert (sink.table_identifier, sink.metadata_columns) == ('${getMetadata("kafka_topic")}', {"_t": "kafka_topic"})
 
 
+def test_settings_of_dynamic_tables_are_entries_of_the_sink(tmp_path: Path) -> None:
+    given: dict[str, str | None] = {
+        "iceberg.tables": None,
+        "iceberg.tables.dynamic-enabled": "true",
+        "iceberg.tables.route-field": "t",
+        "iceberg.table.shop.orders.id-columns": "id,line",
+        "iceberg.table.shop.orders.partition-by": "days(at)",
+        "iceberg.table.shop.audit.commit-branch": "raw",
+    }
+    text, _, (sink,) = one(tmp_path, **given)
+    assert (sink.of("shop.orders").partition_by, sink.of("shop.orders").identifier_columns) == (["day(at)"], [])
+    assert (sink.of("shop.audit").branch, sink.of("shop.rest").branch) == ("raw", None)
+    assert "iceberg.table.shop.orders.id-columns = id,line" in text
+    keyed = TABULAR | {"iceberg.tables.upsert-mode-enabled": "true", "iceberg.tables.default-id-columns": "id"}
+    _, _, (sink,) = one(tmp_path, **given, **keyed)
+    assert (sink.of("shop.orders").identifier_columns, sink.of("shop.b").identifier_columns) == (["id", "line"], ["id"])
+
+
 def test_options_and_properties_of_tables(tmp_path: Path) -> None:
     flags = ("auto-create-enabled", "evolve-schema-enabled", "schema-case-insensitive", "schema-force-optional")
     given = {f"iceberg.tables.{flag}": "true" for flag in flags}

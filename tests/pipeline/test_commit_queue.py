@@ -10,6 +10,7 @@ from calve.errors import CalveError, CommitError, SinkUnavailableError
 from calve.pipeline.commit_queue import CommitQueue
 from calve.record.target import BranchRef
 from calve.record.written import StagedFiles
+from calve.route.by_table import ByTable, TablePattern
 from calve.sinks.sink import CommitSettings
 from kit.examples import examples
 
@@ -48,6 +49,23 @@ def test_the_first_files_of_a_table_are_due_at_once_and_later_ones_after_the_int
     assert one.take(1.0) == [B]
     one.committed(B, [2], 1.0)
     assert one.take(HOUR - 1) is None
+    assert one.take(HOUR) == [A]
+
+
+def test_each_table_is_due_after_its_own_interval() -> None:
+    intervals = ByTable(HOUR, ((TablePattern("b*"), 10.0),))
+    one = CommitQueue(CommitSettings(HOUR, SIZE, (intervals, ByTable(2 * HOUR))), 0.0)
+    one.add(1, [entry(A), entry(B)])
+    for table in one.take(0.0) or []:
+        one.committed(table, [1], 0.0)
+    one.add(2, [entry(A), entry(B)])
+    assert one.take(9.0) is None
+    assert one.take(10.0) == [B]
+    one.committed(B, [2], 12.0)
+    one.add(3, [entry(B)])
+    assert one.take(21.0) is None, "the interval begins after the last commit"
+    assert one.take(22.0) == [B]
+    one.committed(B, [3], 22.0)
     assert one.take(HOUR) == [A]
 
 

@@ -13,6 +13,7 @@ from calve.event.validate_json import validated
 from calve.expression import compile_format
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
+from calve.route.by_table import ByTable
 from calve.route.route import Router, SinkRoute
 from calve.table.loaded import Table
 
@@ -34,7 +35,7 @@ def outcome(operation: str, upsert: bool, events: list[Any], **metadata: list[An
     columns = {EVENT: pa.array([json.dumps(one).encode() for one in events], pa.binary())}
     table = pa.table(columns | {name: pa.array(values, pa.string()) for name, values in metadata.items()})
     rows = validated(table).rows.append_column(ORDER, pa.array(range(len(events)), pa.int64()))
-    route = SinkRoute(compile_format("db.t"), (), compile_format(operation, metadata.keys()))
+    route = SinkRoute(compile_format("db.t"), (), ByTable(compile_format(operation, metadata.keys())))
     routed = Router([route]).route(rows)
     assert routed.rejects == {}
     [(number, _, positions)] = routed.parts

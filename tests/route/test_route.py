@@ -11,6 +11,7 @@ from calve.convert.converter import Converter
 from calve.event.validate_json import validated
 from calve.expression import compile_condition, compile_format
 from calve.route import route
+from calve.route.by_table import ByTable
 from calve.route.route import RouteGate, Router, SinkRoute
 from calve.route.source_tables import certain_targets
 from calve.sources.source import SourceTable
@@ -211,7 +212,7 @@ def test_events_with_few_values_of_metadata_are_routed_as_each_alone(seed):
     gates = [(), (RouteGate("p", conditions, (rnd.choice([*conditions, "_default"]),)),)]
     operation = rnd.choice([None, compile_format('${getMetadata("operation")}', known)])
     texts = [f"db.{''.join(rnd.sample(PARTS, 2))}" for _ in range(2)]
-    router = Router([SinkRoute(compile_format(text, known), rnd.choice(gates), operation) for text in texts])
+    router = Router([SinkRoute(compile_format(text, known), rnd.choice(gates), ByTable(operation)) for text in texts])
     whole, alone = outcomes(router, rows), [outcomes(router, rows.slice(at, 1)) for at in range(count)]
     assert whole == [one for each in alone for one in each]
 
@@ -233,7 +234,7 @@ def test_what_only_joins_texts_and_metadata_is_the_same_without_sql(seed):
             ["db.", '${getMetadata("topic")}', "-$", '${ getMetadata("operation") }', '${getMetadata("none")}'], 3
         )
     )
-    one = Router([SinkRoute(compile_format(text, rows.column_names), operation=operation)])
+    one = Router([SinkRoute(compile_format(text, rows.column_names), operation=ByTable(operation))])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(route.duckdb_session, "run", None)
         plain = outcomes(one, rows)

@@ -10,6 +10,7 @@ from pyiceberg.types import FixedType, LongType, NestedField, StructType, TimeTy
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.errors import SinkUnavailableError, UnsupportedError
 from calve.observe.log import Log
+from calve.route.by_table import ByTable
 from calve.sinks.iceberg.ignored_options import other_pipelines
 from calve.sinks.iceberg.mirrors import Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
@@ -334,10 +335,10 @@ def test_a_mirror_keeps_keys_if_its_own_key_has_all_columns_of_the_sources_key_a
     source, target, columns, keeps
 ):
     mirrors, table = Mirrors(), Table("t", "u", "/t", target.model_dump_json(), '{"spec-id":0,"fields":[]}')
-    assert not mirrors.preserve_source_keys({"t": table}, columns)
+    assert not mirrors.preserve_source_keys({"t": table}, ByTable(columns))
     mirrors.set([SourceTable("a", "u", keyed_by(source).model_dump_json())], {"a": "t"})
-    assert mirrors.preserve_source_keys({"t": table}, columns) is keeps
-    assert mirrors.preserve_source_keys({}, columns), "nothing is written to a table that is not there"
+    assert mirrors.preserve_source_keys({"t": table}, ByTable(columns)) is keeps
+    assert mirrors.preserve_source_keys({}, ByTable(columns)), "nothing is written to a table that is not there"
 
 
 def test_no_keys_are_kept_where_two_tables_meet_or_one_goes_nobody_knows_where_or_the_key_is_left_out():
@@ -345,11 +346,11 @@ def test_no_keys_are_kept_where_two_tables_meet_or_one_goes_nobody_knows_where_o
     two = [SourceTable(name, "u", keyed(1)) for name in ("a", "b")]
     mirrors = Mirrors()
     mirrors.set(two, {"a": "t", "b": "o"})
-    assert mirrors.preserve_source_keys({"t": table, "o": table}, [])
+    assert mirrors.preserve_source_keys({"t": table, "o": table}, ByTable([]))
     mirrors.set(two, {"a": "t", "b": "t"})
-    assert not mirrors.preserve_source_keys({"t": table}, [])
+    assert not mirrors.preserve_source_keys({"t": table}, ByTable([]))
     mirrors.set(two, {"a": "t"})
-    assert not mirrors.preserve_source_keys({"t": table}, [])
+    assert not mirrors.preserve_source_keys({"t": table}, ByTable([]))
     narrow = Mirrors(Fields(include=frozenset(["n"])))
     narrow.set(two[:1], {"a": "t"})
-    assert not narrow.preserve_source_keys({"t": table}, ["id"])
+    assert not narrow.preserve_source_keys({"t": table}, ByTable(["id"]))

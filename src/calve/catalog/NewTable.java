@@ -3,9 +3,11 @@ import java.util.Arrays;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
+import org.apache.iceberg.NullOrder;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.SchemaParser;
+import org.apache.iceberg.SortOrder;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.Namespace;
@@ -20,19 +22,22 @@ public class NewTable {
   /**
    * Create a table and its missing namespaces, or load it if it exists.
    *
-   * @param fields pairs of a column and a transform, as JSON
+   * @param layout an object, as JSON: `partitions`, pairs of a column and a transform; `order`, pairs of a column and
+   *     `asc` or `desc`
    * @param properties an object, as JSON
    * @param location null: the catalog decides
    */
   public Table create(
-      Catalog catalog, String identifier, String schemaJson, String fields, String properties, String location)
+      Catalog catalog, String identifier, String schemaJson, String layout, String properties, String location)
       throws Exception {
     Schema schema = SchemaParser.fromJson(schemaJson);
-    PartitionSpec spec = spec(schema, JsonUtil.mapper().readTree(fields));
+    JsonNode parts = JsonUtil.mapper().readTree(layout);
+    PartitionSpec spec = spec(schema, parts.get("partitions"));
     Map settings = (Map) JsonUtil.mapper().readValue(properties, Map.class);
     TableIdentifier name = TableIdentifier.parse(identifier);
     createNamespaces(catalog, name.namespace());
     Catalog.TableBuilder builder = catalog.buildTable(name, schema).withPartitionSpec(spec).withProperties(settings);
+    builder = builder.withSortOrder(order(schema, parts.get("order")));
     try {
       return (location == null ? builder : builder.withLocation(location)).create();
     } catch (AlreadyExistsException error) {
@@ -82,6 +87,20 @@ public class NewTable {
     for (Iterator each = fields.elements(); each.hasNext();) {
       JsonNode field = (JsonNode) each.next();
       add(builder, ((JsonNode) field.get(0)).textValue(), ((JsonNode) field.get(1)).textValue());
+    }
+    return builder.build();
+  }
+
+  private static SortOrder order(Schema schema, JsonNode fields) {
+    SortOrder.Builder builder = SortOrder.builderFor(schema);
+    for (Iterator each = fields.elements(); each.hasNext();) {
+      JsonNode field = (JsonNode) each.next();
+      String column = ((JsonNode) field.get(0)).textValue();
+      if ("desc".equals(((JsonNode) field.get(1)).textValue())) {
+        builder.desc(column, NullOrder.NULLS_LAST);
+      } else {
+        builder.asc(column, NullOrder.NULLS_FIRST);
+      }
     }
     return builder.build();
   }

@@ -194,6 +194,7 @@ class Catalog:
         partition_fields: Sequence[tuple[str, str]] = (),
         properties: Mapping[str, str] | None = None,
         location: str | None = None,
+        sort_fields: Sequence[tuple[str, str]] = (),
     ) -> Table:
         """Create a table and its missing namespaces; return the existing table if there is one.
 
@@ -205,14 +206,16 @@ class Catalog:
             partition_fields: Columns with transforms as the specification writes them, e.g. `("id", "bucket[16]")`.
             properties: The table's properties; `format-version` among them.
             location: Where the table is stored; None: the catalog decides.
+            sort_fields: Columns of its sort order with `asc` or `desc`.
 
         Raises:
             SchemaConflictError: The format version lacks a column type, or a partition field does not fit the schema.
         """
         self._check_types(identifier, schema_json, properties or {})
         with disk_explained(location or self.warehouse), java_errors("create the table", identifier):
-            fields, settings = json.dumps(list(partition_fields)), json.dumps(dict(properties or {}))
-            java_table = self._new.create(self._java, _named(identifier), schema_json, fields, settings, location)
+            fields, order = json.dumps(list(partition_fields)), json.dumps(list(sort_fields))
+            layout, settings = f'{{"partitions":{fields},"order":{order}}}', json.dumps(dict(properties or {}))
+            java_table = self._new.create(self._java, _named(identifier), schema_json, layout, settings, location)
             stop_at("catalog.after-create")
             return self._describe(identifier, java_table)
 

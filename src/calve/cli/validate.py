@@ -26,7 +26,8 @@ def validate(ctx: click.Context, /, path: Path, connect: bool, conf: dict[str, s
     """List all errors of a configuration, each with file:line:column.
 
     It starts nothing and writes nothing. With --connect it connects to catalogs and sources, with the Spark settings of
-    --conf, and writes and removes a small file in the location of the tables.
+    --conf, and writes and removes a small file in the location of the tables. It lists what each entry of a sink's
+    `tables` sets, and with --connect for which tables.
 
     Examples:
       calve validate orders.yaml
@@ -44,6 +45,11 @@ def validate(ctx: click.Context, /, path: Path, connect: bool, conf: dict[str, s
         echo(f"Error: {problem}", err=True)
     if problems:
         ctx.exit(failures.FAILED)
+    if any(getattr(sink.value, "tables", None) for pipeline in parsed.pipelines for sink in pipeline.sinks):
+        from calve.operate.table_settings import table_settings  # brings PyIceberg
+
+        for line in table_settings(parsed.pipelines, connect):
+            echo(line)
     count = sum(1 + len(pipeline.feeds) for pipeline in parsed.pipelines)
     echo(f"OK: {many(count, 'pipeline')}: {', '.join(pipeline.title for pipeline in parsed.pipelines)}")
 

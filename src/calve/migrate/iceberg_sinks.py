@@ -18,6 +18,7 @@ _BETWEEN = r",(?![^()]*\))"
 """Commas outside of parentheses."""
 _PERIODS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
 _MINUTES = "300000"
+_NO_KEYS = "Without effect in the connector. To keep one row for each key, set identifier_columns and upsert: true"
 
 
 def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bool) -> Sinks:
@@ -35,8 +36,15 @@ def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bo
     field = properties.take("iceberg.tables.route-field")
     of_tables = _of_tables(properties)
     shared = _shared(properties, transforms, keeps_keys)
+    by_key = bool(shared.get("upsert") or shared.get("operation"))
+    for name, given in of_tables.items():
+        if given.get("id-columns") and not by_key:
+            properties.remarks.append((f"iceberg.table.{name}.id-columns = {given['id-columns']}", _NO_KEYS))
     if properties.flag("iceberg.tables.dynamic-enabled"):
-        return [], [{"iceberg": {"table_identifier": _dynamic(properties, transforms, field), **shared}}]
+        entries = [(name, _settings(given, by_key)) for name, given in of_tables.items()]
+        by_table = [{"name": name, **entry} for name, entry in entries if entry]
+        sink = {"table_identifier": _dynamic(properties, transforms, field), **shared}
+        return [], [{"iceberg": {**sink, "tables": by_table} if by_table else sink}]
     if not tables:
         hint = "Add iceberg.tables, or iceberg.tables.dynamic-enabled with iceberg.tables.route-field"
         raise SettingsError("The connector names no table", step="settings", hint=hint)
@@ -46,7 +54,7 @@ def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bo
         sink = {
             "table_identifier": table,
             **shared,
-            **_settings(own, bool(shared.get("upsert") or shared.get("operation"))),
+            **_settings(own, by_key),
         }
         if field:
             pattern = own.get("route-regex")
@@ -80,10 +88,7 @@ def _shared(properties: Properties, transforms: Transforms, keeps_keys: bool) ->
     changes = _changes(properties, transforms, keeps_keys)
     defaults = {name: properties.take(f"iceberg.tables.default-{name}") for name in _OF_A_TABLE[1:]}
     if defaults["id-columns"] and not changes:
-        advice = (
-            "Without effect in the connector. To keep one row for each key, set identifier_columns and upsert: true"
-        )
-        properties.remarks.append((f"iceberg.tables.default-id-columns = {defaults['id-columns']}", advice))
+        properties.remarks.append((f"iceberg.tables.default-id-columns = {defaults['id-columns']}", _NO_KEYS))
     settings |= changes | _settings(defaults, bool(changes))
     flags = {"auto-create-enabled": "auto_create", "evolve-schema-enabled": "schema_evolution"}
     flags["schema-case-insensitive"] = "case_insensitive"

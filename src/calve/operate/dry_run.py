@@ -32,7 +32,7 @@ from calve.record.target import TableRef
 from calve.settings import PipelineSettings
 from calve.sinks.job import SinkJob
 from calve.state.local_folder import LocalFolder
-from calve.table.ddl import add_columns, create_table, set_identifier_fields, widen_column
+from calve.table.ddl import add_columns, create_table, set_identifier_fields, widen_column, write_ordered_by
 from calve.task.job import Job
 from calve.task.path import EventPath
 from calve.task.step_clock import StepClock
@@ -245,8 +245,9 @@ class _Rehearsed:
                 of = "" if gate.pipeline == job.pipeline else f" of {gate.pipeline}"
                 needed |= {f"the route {name}{of}": condition.metadata for name, condition in gate.conditions.items()}
             needed[f"the {sink.route.field} of {label}"] = sink.route.table.metadata
-            if sink.route.operation is not None:
-                needed[f"the operation of {label}"] = sink.route.operation.metadata
+            if sink.route.operations:
+                used = [text.metadata for _, text in sink.route.operations]
+                needed[f"the operation of {label}"] = frozenset().union(*used)
         if job.processors:
             needed["a processor"] = job.processors.metadata
         return needed
@@ -344,7 +345,8 @@ def _explain(catalog: DryRunCatalog, name: str, table: TableFate) -> None:
         table.statements.append(
             create_table(whole, created.schema, created.partition_fields, created.properties, created.location)
         )
-        table.statements += filter(None, [set_identifier_fields(whole, created.schema)])
+        later = [set_identifier_fields(whole, created.schema), write_ordered_by(whole, created.sort_fields)]
+        table.statements += filter(None, later)
     if added:
         table.statements.append(add_columns(whole, added))
     table.statements += [widen_column(whole, *widening) for widening in catalog.widened.get(name, [])]

@@ -33,6 +33,7 @@ class Created:
     partition_fields: Sequence[PartitionField]
     properties: Mapping[str, str]
     location: str | None
+    sort_fields: Sequence[tuple[str, str]] = ()
 
 
 class DryRunCatalog:
@@ -73,6 +74,7 @@ class DryRunCatalog:
         partition_fields: Sequence[PartitionField] = (),
         properties: Mapping[str, str] | None = None,
         location: str | None = None,
+        sort_fields: Sequence[tuple[str, str]] = (),
     ) -> Table:
         """Return the table that the catalog would create, without a location, or the existing table.
 
@@ -95,7 +97,7 @@ class DryRunCatalog:
         )
         with self._lock:
             if identifier not in self._tables:
-                self.created[identifier] = Created(schema, partition_fields, properties, location)
+                self.created[identifier] = Created(schema, partition_fields, properties, location, sort_fields)
                 self._tables[identifier] = table
             return self._tables[identifier]
 

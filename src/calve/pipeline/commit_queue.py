@@ -50,11 +50,13 @@ class _Table:
     """The entries that wait for one branch of a table, by batch, in order.
 
     Attributes:
+        seconds: The interval of its commits.
         is_urgent: Whether it is due at once: this run has not committed to it yet and it is one of the run's first
             tables, or its files were written again.
         is_taken: Whether a commit of it is running.
     """
 
+    seconds: float
     is_urgent: bool
     entries: dict[int, Entries] = field(default_factory=dict)
     retry: Retry = field(default_factory=Retry)
@@ -91,11 +93,13 @@ class CommitQueue:
         self._batches: list[int] = []
         self._tables: dict[BranchRef, _Table] = {}
         self._waits: _Waiting | None = None
-        self._interval_began = self._moved = self._began = now
+        self._moved = self._began = now
+        self._clocks = {settings.interval_seconds: now}
+        self._due_intervals = frozenset[float]()
         self._taken = self._running = 0
         self._table_seconds = _TABLE_SECONDS
         self.is_behind = False
-        self._is_soon = self._is_draining = self._takes_all = False
+        self._is_soon = self._is_draining = False
 
     def add(self, batch: int, entries: Iterable[StagedFiles]) -> None:
         """Add a staged batch; batches come in order."""
@@ -103,7 +107,11 @@ class CommitQueue:
             self._batches.append(batch)
             self._waits = None
             for entry in entries:
-                table = self._tables.setdefault(entry.ref, _Table(len(self._tables) < _TABLES_AT_ONCE))
+                if entry.ref not in self._tables:
+                    seconds = self._settings.seconds(entry.table)
+                    self._clocks.setdefault(seconds, self._clocks[self._settings.interval_seconds])
+                    self._tables[entry.ref] = _Table(seconds, len(self._tables) < _TABLES_AT_ONCE)
+                table = self._tables[entry.ref]
                 table.entries.setdefault(batch, []).append(entry)
 
     def has_room(self) -> bool:
@@ -146,20 +154,24 @@ class CommitQueue:
         """
         with self._lock:
             batches, size, is_any_early = self._waiting()
-            is_late = now - self._interval_began >= self._interval_seconds()
             is_full = size >= self._settings.size_bytes or batches >= _MOST_STAGED
-            self._takes_all = is_all = self._is_soon or self._is_draining or is_late or is_full
-            if is_all:
-                self._is_soon, self._interval_began = False, now
-            elif not is_any_early:
+            is_all = self._is_soon or self._is_draining or is_full
+            self._due_intervals = frozenset(self._clocks if is_all else self._late(now))
+            if not self._due_intervals and not is_any_early:
                 return None
+            self._is_soon &= not is_all
+            self._clocks |= dict.fromkeys(self._due_intervals, now)
             ready = [(name, table) for name, table in self._left() if not table.is_taken and table.retry.at <= now]
-            due = {name: table for name, table in ready if is_all or table.is_urgent or table.retry.failures}
+            due = {
+                name: table
+                for name, table in ready
+                if table.seconds in self._due_intervals or table.is_urgent or table.retry.failures
+            }
             for table in due.values():
                 table.is_taken = True
             self._running += len(due)
-            self._began, self._taken = (now, len(due)) if is_all else (self._began, self._taken)
-            return list(due) if due or is_all else None
+            self._began, self._taken = (now, len(due)) if self._due_intervals else (self._began, self._taken)
+            return list(due) if due or self._due_intervals else None
 
     def load(self, name: BranchRef) -> dict[int, Entries]:
         """Return the entries that wait for a table, by batch."""
@@ -204,10 +216,10 @@ class CommitQueue:
             self._batches.remove(batch)
             self._is_draining = self._is_draining and bool(self._batches)
 
-    def _interval_seconds(self) -> float:
-        """Return how long the commits of all tables wait after the last ones."""
+    def _late(self, now: float) -> list[float]:
+        """Return the intervals that are over."""
         pause = _BACKLOG_PAUSE * self._table_seconds * len(self._left()) if self.is_behind else 0.0
-        return max(self._settings.interval_seconds, pause)
+        return [seconds for seconds, began in self._clocks.items() if now - began >= max(seconds, pause)]
 
     def _left(self) -> list[tuple[BranchRef, _Table]]:
         return [(name, table) for name, table in self._tables.items() if table.entries]
@@ -230,7 +242,7 @@ class CommitQueue:
         table = self._tables[name]
         self._running -= table.is_taken
         table.is_taken, self._waits = False, None
-        if self._takes_all:
-            self._interval_began = now
+        if table.seconds in self._due_intervals:
+            self._clocks[table.seconds] = now
             self._table_seconds = (now - self._began) / max(self._taken, 1)
         return table

@@ -51,6 +51,7 @@ class PipelineTables:
             self.commits = CommitSettings(
                 min(tables.commits.interval_seconds for tables in self),
                 min(tables.commits.size_bytes for tables in self),
+                tuple(interval for tables in self for interval in tables.commits.intervals),
             )
         self.always_shuffles = any(tables.always_shuffles for tables in self)
         self.max_open_writers = min((tables.max_open_writers for tables in self), default=1)
@@ -80,7 +81,7 @@ class PipelineTables:
 
     def limits(self, catalog: str, table: str) -> Limits | None:
         """Return when a table needs maintenance; None: it is left alone, because one of its sinks says so."""
-        limits = [tables.limits for tables in self if tables.maintains(catalog, table)]
+        limits = [tables.limits(table) for tables in self if tables.maintains(catalog, table)]
         return None if None in limits else next(iter(limits), None)
 
     def sinks_of(self, target: BranchRef) -> frozenset[TableRef]:

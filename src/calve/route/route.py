@@ -19,6 +19,7 @@ from calve.event.reject import Code, reject_rows
 from calve.event.typed import is_typed
 from calve.event.validate_json import picked_array, whole_array
 from calve.expression import Condition, Format
+from calve.route.by_table import ByTable
 from calve.route.joined import joined, operations_of
 from calve.route.names import fault
 
@@ -30,6 +31,9 @@ _FIXED = "text"
 _ROWS_A_CHOICE = 4
 """With less rows for each combination of metadata, every row is evaluated by itself."""
 _FEW = 1 << 16  # numbers of 16 bits are sorted by radix
+
+
+_NO_OPERATION = ByTable[Format | None](None)
 
 
 @dataclass(frozen=True)
@@ -63,14 +67,14 @@ class SinkRoute:
     Attributes:
         table: The compiled name of the table or index.
         gates: The gates that an event must match, all of them; empty: every event matches.
-        operation: The compiled `operation`; None if every event is an INSERT.
+        operation: The compiled `operation` of each table; None if every event is an INSERT.
         field: The option with the name.
         fault: Returns what is wrong with a name, or None.
     """
 
     table: Format
     gates: tuple[RouteGate, ...] = ()
-    operation: Format | None = None
+    operation: ByTable[Format | None] = _NO_OPERATION
     field: str = "table_identifier"
     fault: Callable[[str], str | None] = fault
 
@@ -94,6 +98,11 @@ class SinkRoute:
         return False
 
     @property
+    def operations(self) -> list[tuple[int, Format]]:
+        """The different values of `operation`, with their numbers."""
+        return [(at, text) for at, text in enumerate(self.operation.values()) if text is not None]
+
+    @property
     def metadata(self) -> frozenset[str]:
         """The metadata attributes that it reads."""
         return frozenset().union(*(expression.metadata for expression in self.read))
@@ -102,7 +111,7 @@ class SinkRoute:
     def read(self) -> list[Condition | Format]:
         """All expressions that are evaluated for an event."""
         conditions = [condition for gate in self.gates for condition in gate.conditions.values()]
-        return [*conditions, *(text for text in (self.table, self.operation) if text is not None)]
+        return [*conditions, *(text for text in (self.table, *self.operation.values()) if text is not None)]
 
 
 @dataclass
@@ -157,7 +166,7 @@ class Router:
         The rest of an event may decide otherwise. None without a core, or where these fields do not decide the table.
         """
         sink = self._sinks[0]
-        is_enough = len(self._sinks) == 1 and not sink.gates and sink.operation is None
+        is_enough = len(self._sinks) == 1 and not sink.gates and not sink.operations
         scanned = (
             core.pick(whole_array(events[EVENT]), self.fields, is_whole=False) if self.fields and is_enough else None
         )
@@ -178,8 +187,8 @@ class Router:
             mask = _meant_for(number, rows, mask)
             selected = _either(selected, mask, len(rows))
             rejects: list[pa.Table] = []
-            if sink.operation is not None:
-                mask, rejects = _operations(routed, number, evaluated, mask)
+            if sink.operations:
+                mask, rejects = _operations(routed, number, _words(sink, number, evaluated), mask)
             rejects += self._set_tables(routed, number, evaluated, mask)
             if rejects:
                 routed.rejects[number] = pa.concat_tables(rejects)
@@ -217,11 +226,11 @@ class Router:
             if sink.gates:
                 return None
             texts = [(f"table_{number}", sink.table)] if sink.table.static is None else []
-            texts += [(f"operation_{number}", sink.operation)] if sink.operation is not None else []
+            texts += [(f"operation_{number}_{at}", text) for at, text in sink.operations]
             for name, text in texts:
                 if (values := joined(text, rows)) is None:
                     return None
-                columns[name] = operations_of(values) if text is sink.operation else values
+                columns[name] = values if text is sink.table else operations_of(values)
         return pa.table(columns)
 
     def _set_tables(self, routed: Routed, number: int, evaluated: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
@@ -248,11 +257,23 @@ class Router:
         return rejects
 
 
+def _words(sink: SinkRoute, number: int, evaluated: pa.Table) -> pa.Array:
+    """Return the `Operation` (int8) of each row, by the table that it goes to; null for an unknown word."""
+    columns: list[pa.Array | pa.Scalar] = [pa.scalar(int(Operation.INSERT), pa.int8())] * len(sink.operation.values())
+    for at, _ in sink.operations:
+        columns[at] = evaluated.column(f"operation_{number}_{at}").combine_chunks()
+    if not sink.operation.own:
+        return columns[0]
+    names = evaluated.column(f"table_{number}").combine_chunks().dictionary_encode()
+    numbers = ByTable(0, tuple((pattern, at) for at, (pattern, _) in enumerate(sink.operation.own, 1)))
+    by_name = pa.array([numbers.of(name) if name else 0 for name in names.dictionary.to_pylist()], pa.int64())
+    return pc.choose(pc.fill_null(by_name.take(names.indices), 0), *columns)
+
+
 def _operations(
-    routed: Routed, number: int, evaluated: pa.Table, mask: pa.Array | None
+    routed: Routed, number: int, operations: pa.Array, mask: pa.Array | None
 ) -> tuple[pa.Array, list[pa.Table]]:
-    """Read a sink's operations; return the mask without rejected and skipped rows, and the rejects."""
-    operations = evaluated.column(f"operation_{number}").combine_chunks()
+    """Set a sink's operations; return the mask without rejected and skipped rows, and the rejects."""
     routed.operations[number] = operations
     selected = pa.repeat(True, len(operations)) if mask is None else mask
     wrong = _positions(pc.and_(selected, operations.is_null()))
@@ -271,8 +292,7 @@ def _columns(sinks: list[SinkRoute]) -> dict[str, str]:
             columns[f"sink_{number}"] = " and ".join(gate.sql for gate in sink.gates)
         if sink.table.static is None:
             columns[f"table_{number}"] = sink.table.sql
-        if sink.operation is not None:
-            columns[f"operation_{number}"] = operation_sql(sink.operation.sql)
+        columns |= {f"operation_{number}_{at}": operation_sql(text.sql) for at, text in sink.operations}
     return columns
 
 

@@ -30,8 +30,6 @@ LISTS = {"processor": ("processor", "processors"), "route": ("route", "routes")}
 NOT_SUPPORTED = {
     "tags_target_key": "is not supported: tags are not written; a route can ask for them with hasTags()",
     "forward_to": "is not supported: use a second sink with a route instead",
-    "sort_by": "is not an option: the sort order belongs to the table, and new files follow it; set it with "
-    "ALTER TABLE … WRITE ORDERED BY",
 }
 """Keys of a sink that Calve refuses, with the reason."""
 

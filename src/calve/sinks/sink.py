@@ -27,6 +27,7 @@ from calve.dead_letters.room import RoomLimits
 from calve.observe.log import Log
 from calve.record.target import BranchRef
 from calve.record.written import StagedFiles
+from calve.route.by_table import ByTable
 from calve.settings import SinkEntry
 from calve.sinks.job import SinkJob
 from calve.sources.source import SourceTable
@@ -61,11 +62,16 @@ class Order(enum.Enum):
 class CommitSettings:
     """When a commit is due: after an interval in seconds, or after a number of staged bytes.
 
-    The first files of each table in a run are committed at once.
+    The first files of each table in a run are committed at once. `intervals` has those of single tables, for each sink.
     """
 
     interval_seconds: float
     size_bytes: int
+    intervals: tuple[ByTable[float], ...] = ()
+
+    def seconds(self, table: str) -> float:
+        """Return the interval of a table: that of the most impatient sink."""
+        return min((interval.of(table) for interval in self.intervals), default=self.interval_seconds)
 
 
 @dataclass(frozen=True)
@@ -118,7 +124,6 @@ class SinkTables(Protocol):
         always_shuffles: Whether small parts are always written together.
         max_open_writers: The most files that a task keeps open.
         equality_delete_limit: The most rows of equality deletes of a table; 0: no limit.
-        limits: When a table needs maintenance; None: never.
     """
 
     catalogs: Mapping[str, Catalog]
@@ -129,7 +134,6 @@ class SinkTables(Protocol):
     always_shuffles: bool
     max_open_writers: int
     equality_delete_limit: int
-    limits: Limits | None
 
     @property
     def key_fields(self) -> frozenset[str]:
@@ -169,6 +173,10 @@ class SinkTables(Protocol):
 
         None: it does not exist yet, or is not a target of this sink.
         """
+        ...
+
+    def limits(self, table: str) -> Limits | None:
+        """Return when a table needs maintenance; None: never."""
         ...
 
     def maintains(self, catalog: str, table: str) -> bool:

@@ -16,7 +16,7 @@ from calve.expression.sql import spark_name, spark_text
 from calve.table.definition import PartitionField
 from calve.table.schema import read_type
 
-__all__ = ["add_columns", "create_table", "set_identifier_fields", "type_sql", "widen_column"]
+__all__ = ["add_columns", "create_table", "set_identifier_fields", "type_sql", "widen_column", "write_ordered_by"]
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
 _TYPES = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "unknown": "void"}
@@ -50,6 +50,12 @@ def set_identifier_fields(identifier: str, schema: Schema) -> str:
     names = sorted(schema.identifier_field_names())
     keys = ", ".join(".".join(map(_name, name.split("."))) for name in names)
     return f"ALTER TABLE {_dotted(identifier)} SET IDENTIFIER FIELDS {keys};" if keys else ""
+
+
+def write_ordered_by(identifier: str, sort_fields: Sequence[tuple[str, str]]) -> str:
+    """Return the statement that sets a table's sort order; empty for none."""
+    order = ", ".join(f"{'.'.join(map(_name, name.split('.')))} {way.upper()}" for name, way in sort_fields)
+    return f"ALTER TABLE {_dotted(identifier)} WRITE LOCALLY ORDERED BY {order};" if order else ""
 
 
 def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any, str]]) -> str:

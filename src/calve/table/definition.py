@@ -14,7 +14,7 @@ from pyiceberg.schema import Schema
 from calve.errors import SettingsError
 from calve.table.type_text import parse_type
 
-__all__ = ["ALLOWED_TRANSFORMS", "PartitionField", "partition_spec_fields", "schema_from_columns"]
+__all__ = ["ALLOWED_TRANSFORMS", "PartitionField", "partition_spec_fields", "schema_from_columns", "sort_fields"]
 
 PartitionField = tuple[str, str]
 """A column and its transform in Iceberg's text, e.g. `("id", "bucket[16]")`."""
@@ -65,6 +65,12 @@ def partition_spec_fields(
             _check(entry, column, transform, schema)
         fields.append((column, transform))
     return fields
+
+
+def sort_fields(entries: Iterable[str]) -> list[tuple[str, str]]:
+    """Read a sort order, texts like `region` and `at desc`: columns with `asc` or `desc`."""
+    parts = [entry.split() for entry in entries]
+    return [(words[0], words[1].lower() if len(words) > 1 else "asc") for words in parts]
 
 
 def _from_entry(entry: Mapping[str, Any]) -> PartitionField:

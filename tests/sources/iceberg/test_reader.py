@@ -21,6 +21,7 @@ from calve.event.columns import TYPED
 from calve.event.typed import with_text
 from calve.expression import compile_format
 from calve.record.receipt import Receipt
+from calve.route.by_table import ByTable
 from calve.route.route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.iceberg.metadata import METADATA
@@ -75,7 +76,7 @@ def schema() -> Schema:
 def run(folder: Path, reader: Reader, splits: list[Split], table: str = "ns.shop.orders") -> dict[str, Any]:
     place = replace(table_of(schema()), identifier=table, location=str(folder / "t"))
     names = [compile_format(f'${{getMetadata("{name}")}}', METADATA) for name in METADATA]
-    route = SinkRoute(compile_format('ns.${getMetadata("iceberg_table_name")}', METADATA), operation=names[0])
+    route = SinkRoute(compile_format('ns.${getMetadata("iceberg_table_name")}', METADATA), operation=ByTable(names[0]))
     letters = DeadLetterLocation(str(folder / "dlq"))
     by_key = {"changes": True, "identifier_columns": ("id",), "on_type_mismatch": "dlq", "evolves": True}
     sink = TableJob("iceberg", route, letters, "c", {table: place}, **by_key)

@@ -11,7 +11,7 @@ from pyiceberg.types import (
     UnknownType,
 )
 
-from calve.errors import NoTargetError, UnsupportedError
+from calve.errors import NoTargetError, SchemaConflictError, UnsupportedError
 from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key
 from calve.sinks.iceberg.metadata_columns import MetadataColumns
@@ -19,7 +19,7 @@ from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.loaded import Table
 from calve.table.schema import VariantType
 
-__all__ = ["check_table", "missing"]
+__all__ = ["check_has_deletes", "check_table", "missing"]
 
 _NOT_IN_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType, UnknownType)
 """Spark has a type for `unknown`, but MERGE cannot write it (Iceberg 1.12)."""
@@ -45,6 +45,21 @@ def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColum
         _check_types(table, mode, _NOT_IN_SPARK, "Set write_mode: equality-delete")
         if settings.partial_updates == "keep":
             _check_types(table, "partial_updates: keep", (VariantType,), "Set partial_updates: null")
+
+
+def check_has_deletes(table: Table) -> None:
+    """Check that rows of a table can be deleted.
+
+    Raises:
+        SchemaConflictError: Its format version has no deletes.
+    """
+    if table.format_version < 2:
+        raise SchemaConflictError(
+            f"The table {table.identifier} has format version 1, which has no row-level deletes",
+            step="start",
+            target=table.identifier,
+            hint="Set its property `format-version` to 2, e.g. with ALTER TABLE … SET TBLPROPERTIES",
+        )
 
 
 def _check_types(table: Table, option: str, kinds: tuple[type[IcebergType], ...], hint: str) -> None:

@@ -48,6 +48,7 @@ def needed_fields(job: TaskTables, name: str, events: pa.Table, draft: Table | N
         events: Events that are objects.
         draft: The driver's draft of the table; None: one is made of these events.
     """
+    job = job.of(name)
     inferred = infer(events, job.fields)
     if draft is None and (job.rules.is_declared(name) or not _may_reject(job, events, inferred)):
         return Needed(inferred, rejects_table([]))

@@ -27,20 +27,21 @@ class TableJob(TaskTables):
     @property
     def needs(self) -> frozenset[str]:
         """The order of changes, and the texts that dead letters of partial updates have."""
-        return frozenset({ORDER} if self.changes else ()) | frozenset({EVENT} if self.keep else ())
+        return frozenset({ORDER} if self.any_changes else ()) | frozenset({EVENT} if self.keep else ())
 
     @property
     def is_ordered(self) -> bool:
         """Rows that are only appended have no order."""
-        return self.changes
+        return self.any_changes
 
     @property
     def self_validating_tables(self) -> frozenset[str]:
         """Conversion to rows checks, but not fields that are left out, and only the core can leave events."""
         read = self.route.table.fields or ()
-        if self.changes or not all(name in self.fields for name in read) or load() is None:
+        if not all(name in self.fields for name in read) or load() is None:
             return frozenset()
-        return frozenset(name for name, table in self.tables.items() if isinstance(table, Table))
+        appended = (name for name, table in self.tables.items() if isinstance(table, Table))
+        return frozenset(name for name in appended if not self.of(name).changes)
 
     @property
     def may_shuffle(self) -> bool:
@@ -51,7 +52,8 @@ class TableJob(TaskTables):
 
     def apart(self, pipeline: str) -> TableJob:
         """Return the same job for the branches that are compared with those of its tables."""
-        return replace(self, branch=apart(pipeline, self.branch))
+        own = [(pattern, {**values, "branch": apart(pipeline, values["branch"])}) for pattern, values in self.own]
+        return replace(self, branch=apart(pipeline, self.branch), own=tuple(own))
 
     def writer(self, work: Work) -> TableWriter:
         """Make what converts events and stages files in a task."""

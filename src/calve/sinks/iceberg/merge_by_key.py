@@ -86,7 +86,7 @@ def _lacking(rows: pa.Table) -> pa.Table:
 
 
 def _key(job: TaskTables, target: TableRef) -> Key:
-    return Key(job.table_of(Stream(*target))[0], job.identifier_columns)
+    return Key(job.table_of(Stream(*target))[0], job.of(target.table).identifier_columns)
 
 
 def _with_positions(rows: pa.Table, task: int) -> pa.Table:

@@ -18,6 +18,7 @@ from calve.commit.mirror_defaults import DEFAULT, without_defaults
 from calve.commit.mirror_schema import noted
 from calve.event.column_names import ColumnNames, type_faults
 from calve.reduce.key import Key
+from calve.route.by_table import ByTable
 from calve.sources.source import SourceTable
 from calve.table.loaded import Absent, Draft, Table
 from calve.table.schema import read_schema
@@ -36,12 +37,12 @@ class Mirrors:
 
     Args:
         fields: The fields that the sink writes.
-        types: Types of columns that override those of the source.
+        types: Types of columns that override those of the source, by target.
     """
 
-    def __init__(self, fields: Fields = ALL_FIELDS, types: ColumnTypes | None = None) -> None:
+    def __init__(self, fields: Fields = ALL_FIELDS, types: ByTable[ColumnTypes] | None = None) -> None:
         self._fields = fields
-        self._types = types or ColumnTypes()
+        self._types = types or ByTable(ColumnTypes())
         self._sources: dict[str, list[SourceTable]] = {}
         self._whole: dict[str, str] = {}
         self._has_all = False
@@ -51,7 +52,7 @@ class Mirrors:
         self._sources, tables = {}, list(tables)
         for table in tables:
             if table.name in names:
-                self._sources.setdefault(names[table.name], []).append(self._narrowed(table))
+                self._sources.setdefault(names[table.name], []).append(self._narrowed(table, names[table.name]))
         self._whole = {table.name: table.schema_json for table in tables}
         self._has_all = bool(tables) and self._whole.keys() <= names.keys()
 
@@ -102,15 +103,15 @@ class Mirrors:
                 )
         return ""
 
-    def preserve_source_keys(self, tables: Mapping[str, Table | Absent | Draft], columns: Sequence[str]) -> bool:
+    def preserve_source_keys(self, tables: Mapping[str, Table | Absent | Draft], columns: ByTable[list[str]]) -> bool:
         """Return whether rows that differ in the key of their source table differ in that of their target, too.
 
         Args:
             tables: The sink's known tables.
-            columns: The columns of their keys; empty: the identifier fields of each.
+            columns: The columns of their keys, by table; empty: its identifier fields.
         """
         return self._has_all and all(
-            len(sources) == 1 and self._keeps_key(sources[0], tables.get(name), columns)
+            len(sources) == 1 and self._keeps_key(sources[0], tables.get(name), columns.of(name))
             for name, sources in self._sources.items()
         )
 
@@ -126,12 +127,14 @@ class Mirrors:
             for name in names
         )
 
-    def _narrowed(self, table: SourceTable) -> SourceTable:
+    def _narrowed(self, table: SourceTable, target: str) -> SourceTable:
         whole: dict[str, Any] = json.loads(table.schema_json)
         fields = [field for field in without_defaults(whole["fields"], [DEFAULT]) if field["name"] in self._fields]
         ids = _numbers(fields)
         next_id = itertools.count(max(ids, default=0) + 1).__next__
-        fields = [_typed(field, (field["name"],), partial(self._types.of, next_id=next_id)) for field in fields]
+        fields = [
+            _typed(field, (field["name"],), partial(self._types.of(target).of, next_id=next_id)) for field in fields
+        ]
         key = whole.get("identifier-field-ids", [])
         key = key if ids.issuperset(key) else []  # a part of a key identifies no row
         narrowed = {"type": "struct", "schema-id": 0, "fields": fields, "identifier-field-ids": key}

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from calve.convert.date_formats import date_format
 from calve.dead_letters.settings import FolderDeadLetters, prefix
 from calve.errors import SettingsError
 from calve.expression import Format, compile_format
+from calve.route.by_table import ByTable
 from calve.route.names import fault
 from calve.settings import Size, option
-from calve.settings.catalog import catalog_doubts, catalog_faults, catalog_folder, shown_catalog
+from calve.settings.catalog import catalog_doubts, catalog_folder, shown_catalog
 from calve.settings.problems import unknown
+from calve.sinks.iceberg.contradictions import contradictions, unused_tables
 from calve.sinks.iceberg.maintenance import Maintenance
 from calve.sinks.iceberg.new_table import SchemaOf, TableSchema
+from calve.sinks.iceberg.table_options import SORT_BY, TableOptions, check_branch, check_key
 from calve.sinks.settings import SinkSettings
 from calve.table.limits import DEFAULTS, Limits
 
@@ -35,8 +39,6 @@ OF_BATCH = ("ingestion_time", "batch")
 """The metadata attributes that all events of a batch share; every source has them."""
 _JOINED = re.compile(r"""([^$]|\$(?!\{)|\$\{\s*getMetadata\(\s*"[^"/]+"\s*\)\s*\})*""")
 """A name that only joins texts and metadata."""
-_LONGEST_BRANCH = 200
-_BRANCH = re.compile(rf"[^\W_][\w./-]{{0,{_LONGEST_BRANCH - 1}}}")
 
 
 def _check_table_name(text: str) -> Format:
@@ -51,20 +53,6 @@ def _check_letter_table(text: str) -> None:
         raise SettingsError("all dead letters go to one table: its name cannot have ${…}")
     if bad := fault(text):
         raise SettingsError(bad)
-
-
-def _check_branch(text: str) -> None:
-    if not _BRANCH.fullmatch(text) or text.isdecimal():
-        raise SettingsError(
-            f"{text[:100]!r} is not a branch name: at most {_LONGEST_BRANCH} letters, digits, `_`, `-`, `.` and `/`, "
-            "the first a letter or digit; and not digits alone, which readers take for a snapshot's number"
-        )
-
-
-def _check_key(columns: list[str]) -> None:
-    repeated = [name for index, name in enumerate(columns) if name in columns[:index]]
-    if repeated:
-        raise SettingsError(f"the column {repeated[0]} appears twice")
 
 
 @dataclass(frozen=True)
@@ -114,7 +102,7 @@ class IcebergSettings(SinkSettings):
         [],
         "The key of a row for updates and deletes; nested fields are dotted. Default: the table's identifier fields. "
         "A new table gets these columns as its identifier fields.",
-        check=_check_key,
+        check=check_key,
     )
     upsert: bool = option(False, "An INSERT replaces an existing row with the same key.")
     write_mode: Literal["equality-delete", "merge-on-read", "copy-on-write"] = option(
@@ -177,8 +165,13 @@ class IcebergSettings(SinkSettings):
         'Partitions of tables that are created from events, e.g. `["day(ts)", "bucket(16, id)"]`. A column with a '
         "time transform becomes a `timestamptz`.",
     )
+    sort_by: list[str] = option([], SORT_BY)
     table_properties: dict[str, str] = option({}, "Iceberg table properties of new tables.")
     table_location: str | None = option(None, "The location of a new table. Default: the catalog decides.", minimum=1)
+    tables: list[TableOptions] = option(
+        [],
+        "Settings by table. The first entry whose `name` or `regex` matches replaces the sink's settings for a table.",
+    )
     commit_interval: timedelta = option(
         timedelta(minutes=5),
         "Interval at which written events become visible in the table. The first rows of a run's first ten "
@@ -210,7 +203,7 @@ class IcebergSettings(SinkSettings):
     branch: str | None = option(
         None,
         "The branch of the table to write to. Default: `main`. A missing branch is created from the current `main`.",
-        check=_check_branch,
+        check=check_branch,
     )
     write_properties: dict[str, str] = option({}, "Iceberg write properties that override the table's own.")
     max_open_writers: int = option(
@@ -243,10 +236,21 @@ class IcebergSettings(SinkSettings):
         "`<state>/<pipeline>/dlq`.",
     )
 
+    @cached_property
+    def by_table(self) -> ByTable[IcebergSettings]:
+        """The settings of each table: those of the sink, with those of the first matching entry of `tables`."""
+        plain = replace(self, tables=[])
+        return ByTable(plain, tuple((entry.pattern, replace(plain, **entry.over(plain))) for entry in self.tables))
+
+    def of(self, table: str) -> IcebergSettings:
+        """Return the settings of one table."""
+        return self.by_table.of(table)
+
     @property
     def changes(self) -> bool:
-        """Whether rows are updated and deleted by key, not only appended."""
-        return self.operation is not None or self.upsert
+        """Whether rows of a table may be updated and deleted by key, not only appended."""
+        options: list[IcebergSettings | TableOptions] = [self, *self.tables]
+        return any(own.operation is not None or own.upsert for own in options)
 
     @property
     def dynamic(self) -> bool:
@@ -322,64 +326,28 @@ class IcebergSettings(SinkSettings):
         for column, attribute in self.metadata_columns.items():
             if attribute not in attributes:
                 yield f"metadata_columns.{column}", unknown("metadata attribute", attribute, attributes)
-        why = "operation" if self.operation is not None else "upsert" if self.upsert else stream
-        if why and self.auto_create and not self.identifier_columns and not has_keys:
-            yield (
-                "auto_create",
-                f"a table that is created would have no key, which {why} needs: add identifier_columns: [...] with the "
-                "columns that identify an event's row; for existing tables, remove auto_create",
-            )
+        for place, own in self._creators():
+            why = "operation" if own.operation is not None else "upsert" if own.upsert else stream
+            if why and self.auto_create and not own.identifier_columns and not has_keys:
+                yield (
+                    place or "auto_create",
+                    f"a table that is created would have no key, which {why} needs: add identifier_columns: [...] with "
+                    "the columns that identify an event's row; for existing tables, remove auto_create",
+                )
+
+    def _creators(self) -> Iterator[tuple[str, IcebergSettings]]:
+        """Yield the settings of tables that may be created; with `tables`, events of other ones may be rejected."""
+        for index, own in enumerate(self.by_table.values()):
+            if index or not self.tables:
+                yield f"tables[{index - 1}]" if index else "", own
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse contradictions: a bad name, an incomplete catalog, options that exclude each other."""
-        yield from catalog_faults(self.catalog)
-        if self.schema and self.dynamic:
-            why = "needs a table_identifier without ${…}: tables named by events are created from their events"
-            yield "schema", why
-        if self.schema or self.column_types or self.partition_by:
-            yield from self._check_declared()
-        yield from self._check_format_version()
-        if self.schema and self.partition_by:
-            yield "partition_by", "is for tables without a schema here; use schema.partition_spec"
-        if self.schema:
-            columns = {column.name: column.type for column in self.schema.columns}
-            for index, name in enumerate(self.identifier_columns):
-                if not {name, name.partition(".")[0]} & columns.keys():
-                    yield f"identifier_columns[{index}]", f"schema.columns has no column {name}"
-                elif columns.get(name, "").strip().lower() == "variant":
-                    yield f"identifier_columns[{index}]", f"{name} is a variant, which cannot be a key"
-        if self.partial_updates == "keep" and self.write_mode == "equality-delete":
-            why = "keep needs the older row, which equality deletes never read"
-            yield "partial_updates", f"{why}; set write_mode: merge-on-read or copy-on-write"
-        if self.metadata_columns:
-            from calve.sinks.iceberg.declared import metadata_faults
+        return contradictions(self)
 
-            for name, why in metadata_faults(self.metadata_columns):
-                yield f"metadata_columns.{name}", why
-        for index, name in enumerate(self.identifier_columns):
-            if name in self.metadata_columns:
-                yield f"identifier_columns[{index}]", f"{name} is in metadata_columns; a key consists of fields"
-        if self.dlq == "":
-            yield "dlq", "needs a location; leave it out for <state>/<pipeline>/dlq"
-        if self.dlq_table == self.table_identifier:
-            yield "dlq.table", "is the table of the events; set another one"
-
-    def _check_declared(self) -> Iterator[tuple[str, str]]:
-        from calve.sinks.iceberg.declared import partition_faults, time_fault, type_fault
-
-        if self.schema and self.event_time and (bad := time_fault(self.columns, self.event_time)):
-            yield "event_time", bad
-        for name, kind in self.column_types.items():
-            if bad := type_fault(kind):
-                yield f"column_types.{name}", bad
-        yield from partition_faults("partition_by", self.partition_by)
-
-    def _check_format_version(self) -> Iterator[tuple[str, str]]:
-        version = self.table_properties.get("format-version", "2")
-        if version not in ("1", "2", "3"):
-            yield "table_properties.format-version", f"must be 1, 2 or 3, found {version}"
-        elif version == "1" and self.changes:
-            yield "table_properties.format-version", "must be 2 or 3: version 1 has no row-level deletes"
+    def doubts(self) -> Iterator[tuple[str, str]]:
+        """Warn of settings of tables that are never used."""
+        return unused_tables(self)
 
     def needs(self) -> dict[str, str]:
         """Return the fields without which every event is rejected, and why, as far as the settings have them.
@@ -391,7 +359,7 @@ class IcebergSettings(SinkSettings):
         columns = [column for column in (self.schema.columns if self.schema else []) if column.required]
         names = [column.name for column in columns if column.name not in self.metadata_columns]
         needs = {name: f"the required column {name}" for name in names}
-        if self.changes:
+        if self.changes and not self.tables:
             needs |= {name.partition(".")[0]: f"the identifier column {name}" for name in self.identifier_columns}
         return needs
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from calve.catalog.storage import for_executors
 from calve.columns.fields import Fields
@@ -14,6 +15,7 @@ from calve.record.target import EQUALITY_DELETE
 from calve.route.gates import gates
 from calve.route.route import SinkRoute
 from calve.route.source_tables import names_by_table
+from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.job import TableJob
 from calve.sinks.iceberg.metadata_columns import BatchMetadata, MetadataColumns
 from calve.sinks.iceberg.mirrors import Mirrors
@@ -47,16 +49,24 @@ class IcebergSink:
             settings = replace(settings, operation=opening.operation)
         if settings.on_type_mismatch is None and opening.is_copy:
             settings = replace(settings, on_type_mismatch="dlq")
+        if not settings.dynamic:
+            settings = settings.of(settings.table_identifier)
         self._settings = settings
         self._label = opening.label
         kept = settings.metadata_columns  # no field of an event is written into them
         self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys) | frozenset(kept))
-        operation = None if settings.operation is None else compile_format(settings.operation, metadata)
-        self._route = SinkRoute(compile_format(settings.table_identifier, metadata), gates(entry, metadata), operation)
+        self._route = SinkRoute(
+            compile_format(settings.table_identifier, metadata),
+            gates(entry, metadata),
+            settings.by_table.map(
+                lambda own: None if own.operation is None else compile_format(own.operation, metadata)
+            ),
+        )
         self._key, catalog = opening.catalog_of(settings.catalog or {})
         self._log = log
-        self._mirrors = Mirrors(self._fields, settings.inferred_types)
+        self._mirrors = Mirrors(self._fields, settings.by_table.map(lambda own: own.inferred_types))
         columns = MetadataColumns(kept, metadata)
+        self._options = settings.by_table.map(lambda own: _options_of(own, columns))
         self._targets = SinkTargets(catalog, settings, self._route.table.static, log, self._mirrors, columns)
         self._letters = (
             LetterTarget(catalog, settings.dlq_table, state_folder_at(opening.dead_letters), log)
@@ -78,7 +88,7 @@ class IcebergSink:
     def open(self) -> None:
         """Find or create the static table."""
         self._targets.open()
-        if self._settings.changes and self._settings.write_mode == EQUALITY_DELETE:
+        if any(own.changes and own.write_mode == EQUALITY_DELETE for own in self._settings.by_table.values()):
             self._log.info(
                 "rows are changed by equality deletes, which Spark, Trino, Flink and DuckDB read, and PyIceberg and "
                 "Snowflake do not; for these set write_mode: merge-on-read"
@@ -104,31 +114,39 @@ class IcebergSink:
             route=self._route,
             tables=tables,
             dead_letters=replace(location, table=self._letters.table) if self._letters else location,
-            branch=self.tables.branch,
             fields=self._fields,
             event_time=None if replays else settings.event_time,
             infers=settings.auto_create,
             evolves=settings.schema_evolution,
-            on_type_mismatch=settings.on_type_mismatch,
-            rules=self._targets.rules,
             timestamp_unit=settings.timestamp_unit,
             timestamp_formats=tuple(settings.timestamp_formats),
             case_insensitive=settings.case_insensitive,
-            changes=settings.changes,
             histories=frozenset(
                 name for name, table in tables.items() if isinstance(table, Table) and self._mirrors.is_history(table)
             ),
-            identifier_columns=tuple(settings.identifier_columns),
-            upsert=settings.upsert,
-            write_mode=settings.write_mode,
             keep=settings.partial_updates == "keep",
             preserves_source_keys=not settings.changes
-            or self._mirrors.preserve_source_keys(tables, settings.identifier_columns),
+            or self._mirrors.preserve_source_keys(tables, settings.by_table.map(lambda own: own.identifier_columns)),
             write_properties=dict(settings.write_properties),
             shuffle_below_bytes=SHUFFLE_BELOW_BYTES[settings.distribution],
             metadata_columns=tuple(settings.metadata_columns.items()),
             batch=BatchMetadata(batch, time_tenths),
+            own=self._options.own,
+            **self._options.default,
         )
+
+
+def _options_of(settings: IcebergSettings, metadata: MetadataColumns) -> dict[str, Any]:
+    """Return the attributes of `TaskTables` that differ by table."""
+    return {
+        "branch": settings.branch or "main",
+        "rules": DraftRules.of(settings, metadata),
+        "on_type_mismatch": settings.on_type_mismatch,
+        "changes": settings.changes,
+        "identifier_columns": tuple(settings.identifier_columns),
+        "upsert": settings.upsert,
+        "write_mode": settings.write_mode,
+    }
 
 
 def open(opening: Opening) -> Sink:

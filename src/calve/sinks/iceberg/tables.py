@@ -19,6 +19,7 @@ from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
 from calve.sinks.sink import CommitSettings
 from calve.sources.source import SourceTable
+from calve.table.limits import Limits
 from calve.table.loaded import Table
 from calve.table.schema import path_of, read_schema
 
@@ -53,23 +54,22 @@ class IcebergTables:
         self._targets = targets
         self._log = log
         self._warned_times: set[tuple[str, str]] = set()
-        self.branch = settings.branch or "main"
         self.letters = letters
         self.static = route.table.static
         self.catalogs: Mapping[str, Catalog] = {key: targets.catalog}
-        self.commits = CommitSettings(settings.commit_interval.total_seconds(), int(settings.commit_size))
+        intervals = settings.by_table.map(lambda own: own.commit_interval.total_seconds())
+        self.commits = CommitSettings(intervals.default, int(settings.commit_size), (intervals,))
         self.may_grow = settings.max_batch_bytes is None
         self.always_shuffles = settings.distribution == "hash"
         self.max_open_writers = settings.max_open_writers
         self.equality_delete_limit = settings.equality_delete_limit or 0
-        self.limits = settings.limits
 
     @property
     def key_fields(self) -> frozenset[str]:
         """The top-level fields that may be in the key of a known table."""
         tables = [table for table in self._targets.known().values() if isinstance(table, Table)]
         names = [name for table in tables for name in table.schema.identifier_field_names()]
-        names = [*self._settings.identifier_columns, *names]
+        names = [*(name for own in self._settings.by_table.values() for name in own.identifier_columns), *names]
         return frozenset(names) | frozenset(name.partition(".")[0] for name in names)
 
     def lacking(self, tables: Sequence[SourceTable]) -> list[str]:
@@ -81,7 +81,7 @@ class IcebergTables:
         """Return whether its events may go to a branch of a table; its dead letters do not count as its events."""
         is_letters = self.letters is not None and self.letters.identifier == target.table
         return (
-            (target.catalog, target.branch) == (self._key, self.branch)
+            (target.catalog, target.branch) == (self._key, self._branch(target.table))
             and self.static in (None, target.table)
             and not is_letters
         )
@@ -93,11 +93,14 @@ class IcebergTables:
     def targets_of(self, tables: Sequence[SourceTable]) -> list[BranchRef]:
         """Return where the rows of source tables go, as far as the tables alone decide it."""
         names = dict.fromkeys(names_by_table(self._route.table, tables).values())
-        return [BranchRef(self._key, name, self.branch) for name in names]
+        return [BranchRef(self._key, name, self._branch(name)) for name in names]
+
+    def _branch(self, table: str) -> str:
+        return self._settings.of(table).branch or "main"
 
     def comparison(self, table: SourceTable, target: BranchRef) -> Comparison | str | None:
         """Return how a target is compared with a source table, or why it cannot be; None: there is no such target."""
-        settings = self._settings
+        settings = self._settings.of(target.table)
         if target not in self.targets_of([table]):
             return None
         if not settings.changes:
@@ -108,6 +111,10 @@ class IcebergTables:
         paths = tuple(path_of(loaded.schema, number) for number in key.ids)
         columns = frozenset(read_schema(table.schema_json).column_names)
         return key.fault or Comparison(paths, settings.write_mode, columns, frozenset(settings.metadata_columns))
+
+    def limits(self, table: str) -> Limits | None:
+        """Return when a table needs maintenance; None: never."""
+        return self._settings.of(table).limits
 
     def maintains(self, catalog: str, table: str) -> bool:
         """Return whether a table is one of the sink's, the one for its dead letters included."""

@@ -30,7 +30,7 @@ from calve.observe.humanize import listed, many
 from calve.observe.log import Log
 from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key, identified
-from calve.sinks.iceberg.check_table import check_table, missing
+from calve.sinks.iceberg.check_table import check_has_deletes, check_table, missing
 from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.ignored_options import ignored_options, other_pipelines
 from calve.sinks.iceberg.inferred import absent_partitions, fitted, unclear_columns
@@ -39,7 +39,7 @@ from calve.sinks.iceberg.metadata_columns import MetadataColumns
 from calve.sinks.iceberg.mirrors import NONE, Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sources.source import SourceTable
-from calve.table.definition import partition_spec_fields, schema_from_columns
+from calve.table.definition import partition_spec_fields, schema_from_columns, sort_fields
 from calve.table.loaded import INFERRED, Absent, Draft, Table
 from calve.write.writer import check
 
@@ -59,7 +59,7 @@ class SinkTargets:
 
     Attributes:
         written: The tables that earlier runs have written.
-        rules: What the settings say of tables that are created from events.
+        rules: What the settings say of tables that are created from events, by table.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class SinkTargets:
         self.settings = settings
         self.mirrors = mirrors
         self._metadata = metadata
-        self.rules = DraftRules.of(settings, metadata)
+        self.rules = settings.by_table.map(lambda own: DraftRules.of(own, metadata))
         self._static = static
         self._log = log
         self._warned: set[str] = set()
@@ -96,15 +96,14 @@ class SinkTargets:
         """
         if self._static is None:
             return
-        table = self._load(self._static)
-        if table is None and not self.settings.auto_create:
+        table, own = self._load(self._static), self.settings.of(self._static)
+        if table is None and not own.auto_create:
             raise missing(self._static, self.catalog.name)
-        if table is None and self.settings.schema is not None:
-            columns = schema_from_columns(self.settings.columns)
-            table = self._create(self._static, columns, self.settings.partition_fields)
+        if table is None and own.schema is not None:
+            table = self._create(self._static, schema_from_columns(own.columns), own.partition_fields)
         if table is None:
             return
-        if self.settings.changes and (fault := Key(table, self.settings.identifier_columns).fault):
+        if own.changes and (fault := Key(table, own.identifier_columns).fault):
             hint = "Set identifier_columns to the columns that identify an event's row"
             raise SchemaConflictError(f"Rows cannot be updated: {fault}", step="start", target=self._static, hint=hint)
         # of an inferred table events decided the type, and this must not stop the pipeline
@@ -229,7 +228,7 @@ class SinkTargets:
             return True
         if not isinstance(error, CommitError) or error.verdict is not Verdict.ASK:
             return False
-        settings = self.settings  # the catalog refused something: check whether it refuses every table
+        settings = self.settings.of(name)  # the catalog refused something: check whether it refuses every table
         self.catalog.try_storing(name.rpartition(".")[0], settings.table_properties, settings.table_location)
         return True
 
@@ -247,8 +246,9 @@ class SinkTargets:
         sources = self.mirrors.of(name)
         if not sources or self._followed.get(name) == sources:
             return False
-        key, evolves = self.settings.identifier_columns, self.settings.schema_evolution
-        has_deletes = self.settings.changes and self.settings.write_mode == EQUALITY_DELETE
+        own = self.settings.of(name)
+        key, evolves = own.identifier_columns, own.schema_evolution
+        has_deletes = own.changes and own.write_mode == EQUALITY_DELETE
         done = [step for source in sources if evolves for step in follow(self.catalog, name, source, key, has_deletes)]
         self._followed[name] = sources
         if done:
@@ -261,22 +261,16 @@ class SinkTargets:
         Raises:
             SchemaConflictError: Its format version has no deletes.
         """
-        lacking = self._metadata.lacking(table.schema)
-        if lacking.add and self.settings.schema_evolution:
+        lacking, own = self._metadata.lacking(table.schema), self.settings.of(table.identifier)
+        if lacking.add and own.schema_evolution:
             table = self.catalog.evolve(table.identifier, lacking)
             self._log.info(f"added to the table {table.identifier}: {', '.join(column.name for column in lacking.add)}")
-        if not self.settings.changes:
+        if not own.changes:
             return table
-        if table.format_version < 2:
-            raise SchemaConflictError(
-                f"The table {table.identifier} has format version 1, which has no row-level deletes",
-                step="start",
-                target=table.identifier,
-                hint="Set its property `format-version` to 2, e.g. with ALTER TABLE … SET TBLPROPERTIES",
-            )
-        if self.settings.write_mode != EQUALITY_DELETE or table.unpartitioned_spec_id is not None:
+        check_has_deletes(table)
+        if own.write_mode != EQUALITY_DELETE or table.unpartitioned_spec_id is not None:
             return table
-        if Key(table, self.settings.identifier_columns).names_partition:
+        if Key(table, own.identifier_columns).names_partition:
             return table
         return self.catalog.add_unpartitioned_spec(table.identifier)
 
@@ -288,29 +282,30 @@ class SinkTargets:
                 self._tables.pop(table.identifier, None)
 
     def _make(self, name: str, inferred: Inferred | None, is_drafted: bool) -> Table | Absent | Draft:
-        if self.settings.auto_create and (mirrored := self.mirrors.schema(name)) is not None:
+        own, rules = self.settings.of(name), self.rules.of(name)
+        if own.auto_create and (mirrored := self.mirrors.schema(name)) is not None:
             return self._make_mirror(name, mirrored)
-        if not self.settings.auto_create or inferred is None:
+        if not own.auto_create or inferred is None:
             return Absent(Code.NO_SUCH_TABLE.value, f"the table {name} does not exist and auto_create is off")
-        for given in self.settings.schemas:
+        for given in own.schemas:
             if fnmatchcase(name, given.tables):
                 columns = schema_from_columns([asdict(column) for column in given.columns])
                 return self._create(name, columns, [asdict(field) for field in given.partition_spec])
-        if not is_drafted and (draft := self.rules.contended(name, inferred)):
+        if not is_drafted and (draft := rules.contended(name, inferred)):
             return Draft(draft)
-        schema = inferred.to_schema(types=self.rules.types, case_insensitive=self.settings.case_insensitive)
+        schema = inferred.to_schema(types=rules.types, case_insensitive=own.case_insensitive)
         if not schema.fields:
             what = f"no field with a value can become a column, so the table {name} cannot be created"
             return Absent(Code.NO_MATCHING_FIELDS.value, what)
         schema = self._metadata.complete(schema)
-        if lacking := [key for key in self.settings.identifier_columns if key not in schema.column_names]:
+        if lacking := [key for key in own.identifier_columns if key not in schema.column_names]:
             return Absent(Code.NO_KEY.value, f"no event has {lacking[0]}, which is in the key of the new table {name}")
-        chosen = fitted(schema, self.settings, self.rules.types)
+        chosen = fitted(schema, own, rules.types)
         marks = {} if inferred.is_declared and chosen == schema else INFERRED
-        table = self._create(name, chosen, self.settings.partition_by, marks)
-        for line in unclear_columns(table, inferred, self.rules.types):
+        table = self._create(name, chosen, own.partition_by, marks)
+        for line in unclear_columns(table, inferred, rules.types):
             self._log.info(line)
-        for column in absent_partitions(schema, self.settings):
+        for column in absent_partitions(schema, own):
             kind = chosen.find_type(column)
             self._warn_once(
                 name, f"no event has {column} of partition_by; {name} has the column all the same, a {kind}"
@@ -322,7 +317,7 @@ class SinkTargets:
             self._warn_once(name, f"the table {name} cannot be created: {fault}; its events are rejected")
             return Absent(Code.AMBIGUOUS_FIELD.value, f"the table {name} cannot be created: {fault}")
         sources = self.mirrors.of(name)
-        table = self._create(name, schema, self.settings.partition_fields, self.mirrors.marks(name))
+        table = self._create(name, schema, self.settings.of(name).partition_fields, self.mirrors.marks(name))
         if {*map(noted, sources)} <= table.properties.items():  # it is as it was asked for, and nothing is to be added
             self._followed[name] = sources
             return table
@@ -332,19 +327,22 @@ class SinkTargets:
     def _create(
         self, name: str, schema: Schema, partitions: Sequence[Any], marks: Mapping[str, str] | None = None
     ) -> Table:
-        schema = self._metadata.complete(schema)
-        schema = identified(schema, self.settings.identifier_columns) if self.settings.identifier_columns else schema
-        fields = partition_spec_fields(partitions, schema)
-        settings = self.settings
-        properties = {**settings.table_properties, **(marks or {})}
-        table = self.catalog.create(name, schema.model_dump_json(), fields, properties, settings.table_location)
+        schema, own = self._metadata.complete(schema), self.settings.of(name)
+        schema = identified(schema, own.identifier_columns) if own.identifier_columns else schema
+        fields, order = partition_spec_fields(partitions, schema), sort_fields(own.sort_by)
+        if absent := [column for column, _ in order if column not in schema.column_names]:
+            self._warn_once(name, f"{name} is created without {', '.join(absent)} of sort_by: no event has it")
+        order = [(column, way) for column, way in order if column not in absent]
+        properties = {**own.table_properties, **(marks or {})}
+        table = self.catalog.create(name, schema.model_dump_json(), fields, properties, own.table_location, order)
         if name in self.written:
             self._warn_once(name, f"{name}, which earlier runs have written, was gone: it has no row from before now")
         self._log.info(f"created the table {name} with {many(len(table.schema.fields), 'column')}")
         return self._ready(table)
 
     def _evolve(self, table: Table, inferred: Inferred) -> Table:
-        evolution = plan_evolution(table, inferred.root, self.rules.types, self.settings.case_insensitive)
+        types = self.rules.of(table.identifier).types
+        evolution = plan_evolution(table, inferred.root, types, self.settings.case_insensitive)
         if not evolution.add and not evolution.widen:
             return table
         if evolution.is_contended and table.draft is None:
@@ -353,7 +351,7 @@ class SinkTargets:
         if evolution.add:
             names = listed([".".join((*column.path, column.name)) for column in evolution.add], 5)
             self._log.info(f"added to the table {table.identifier}: {names}")
-            for line in unclear_columns(changed, inferred, self.rules.types):
+            for line in unclear_columns(changed, inferred, types):
                 self._log.info(line)
         for name, kind in evolution.widen:
             self._log.info(f"the column {name} of the table {table.identifier} is now of type {kind}")
@@ -363,10 +361,11 @@ class SinkTargets:
         """Check the properties of a table that configure its writer; log invalid ones once."""
         if not isinstance(table, Table):
             return
-        check_table(table, self.settings, self._metadata)
+        own = self.settings.of(table.identifier)
+        check_table(table, own, self._metadata)
         for complaint in check(table, {**table.properties, **self.settings.write_properties}):
             self._warn_once(table.identifier, f"the table {table.identifier} has {complaint}")
-        for sentence in ignored_options(table, self.settings):
+        for sentence in ignored_options(table, own):
             self._warn_once(table.identifier, sentence)
         if not self.written and (sentence := other_pipelines(table, self._log.pipeline)):
             self._warn_once(table.identifier, sentence)
@@ -391,10 +390,11 @@ class SinkTargets:
 
     def _keyed(self, table: Table | Absent | Draft) -> Table | Absent | Draft:
         """Return a table, or an absent one if its rows must be changed but it has no key, or not that of its source."""
-        if not isinstance(table, Table) or not self.settings.changes or self.mirrors.is_history(table):
+        own = self.settings.of(table.identifier) if isinstance(table, Table) else self.settings
+        if not isinstance(table, Table) or not own.changes or self.mirrors.is_history(table):
             return table
-        key = Key(table, self.settings.identifier_columns)
-        bad = key.fault or ("" if self.settings.identifier_columns else self.mirrors.key_fault(table.identifier, key))
+        key = Key(table, own.identifier_columns)
+        bad = key.fault or ("" if own.identifier_columns else self.mirrors.key_fault(table.identifier, key))
         if bad:
             self._warn_once(table.identifier, f"{bad}; its events are rejected")
         return Absent(Code.NO_KEY.value, bad) if bad else table

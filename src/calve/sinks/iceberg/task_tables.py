@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
-from typing import Literal, cast
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, Self, cast
 
 import pyarrow as pa
 
@@ -16,6 +17,7 @@ from calve.record.target import EQUALITY_DELETE, Role, Stream, WriteMode
 from calve.record.written import CommitRejects, StagedFiles
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
+from calve.route.by_table import ByTable, TablePattern
 from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.metadata_columns import BatchMetadata
 from calve.sinks.job import SinkJob
@@ -47,6 +49,7 @@ class TaskTables(SinkJob):
         shuffle_below_bytes: Smaller parts of partitions are shuffled, to be written together.
         metadata_columns: The columns that get metadata, each with its attribute.
         batch: The attributes that all events share.
+        own: Tables with other values of these attributes; the first match wins.
     """
 
     catalog: str
@@ -72,9 +75,27 @@ class TaskTables(SinkJob):
     shuffle_below_bytes: int = 0
     metadata_columns: tuple[tuple[str, str], ...] = ()
     batch: BatchMetadata = field(default_factory=BatchMetadata)
+    own: tuple[tuple[TablePattern, Mapping[str, Any]], ...] = ()
+
+    def of(self, table: str) -> Self:
+        """Return the job with the attributes of one table."""
+        return self._by_table.of(table) if self.own else self
+
+    @cached_property
+    def _by_table(self) -> ByTable[Self]:
+        plain = replace(self, own=())
+        return ByTable(plain, tuple((pattern, replace(plain, **values)) for pattern, values in self.own))
+
+    @property
+    def any_changes(self) -> bool:
+        """Whether rows of a table may be updated and deleted by key."""
+        return any(job.changes for job in self._by_table.values())
 
     def options(self, table: Table) -> ConvertOptions:
         """Return how events are converted for a table."""
+        return self.of(table.identifier)._options(table)
+
+    def _options(self, table: Table) -> ConvertOptions:
         return ConvertOptions(
             look_for_unknown=self.evolves,
             on_type_mismatch=self.on_type_mismatch or ("dlq" if table.is_inferred else "null"),
@@ -104,19 +125,19 @@ class TaskTables(SinkJob):
 
     def appends(self, table: str) -> bool:
         """Return whether rows are only appended to a table."""
-        return not self.changes or table in self.histories
+        return not self.of(table).changes or table in self.histories
 
     def converter(self, table: Table) -> Converter | Reducer:
         """Make what turns the events of a table into rows, or into changes of rows."""
-        options = self.options(table)
+        own, options = self.of(table.identifier), self.options(table)
         if self.appends(table.identifier):
             return Converter(table, options)
-        return Reducer(table, Key(table, self.identifier_columns), options, self.upsert, self.keep)
+        return Reducer(table, Key(table, own.identifier_columns), options, own.upsert, self.keep)
 
     def conversion_key(self, table: str) -> Hashable:
         """Return the columns and options of a table to which rows are only appended."""
         target = self.tables.get(table)
-        if self.changes or not isinstance(target, Table):
+        if self.of(table).changes or not isinstance(target, Table):
             return table
         return target.columns_json, target.draft and target.draft.columns_json, self.options(target)
 
@@ -136,13 +157,13 @@ class TaskTables(SinkJob):
             run: Makes file names unique: pipeline, state and batch.
             event_times: The latest event times of its table, by origin.
         """
-        are_letters = stream.role is Role.DEAD_LETTERS
+        are_letters, own = stream.role is Role.DEAD_LETTERS, self.of(stream.table)
         return StagedFiles(
             catalog=self.catalog,
             table=stream.table,
-            branch="main" if are_letters else self.branch,
+            branch="main" if are_letters else own.branch,
             uuid=written.table.uuid,
-            write_mode=EQUALITY_DELETE if are_letters else self.write_mode,
+            write_mode=EQUALITY_DELETE if are_letters else own.write_mode,
             files=cast("list[ContentFile]", written.files),
             rows=0 if stream.role is Role.DELETES else written.rows,
             bytes=written.size_bytes,

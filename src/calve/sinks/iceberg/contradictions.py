@@ -1,0 +1,102 @@
+"""Options of the Iceberg sink that exclude each other.
+
+The module with Iceberg's types (`declared`) is imported only if a configuration has types or partitions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from calve.settings.catalog import catalog_faults
+
+if TYPE_CHECKING:
+    from calve.sinks.iceberg.settings import IcebergSettings
+
+__all__ = ["contradictions", "unused_tables"]
+
+_ORDER = re.compile(r"\S+(\s+(asc|desc))?", re.IGNORECASE)
+
+
+def contradictions(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
+    """Yield contradictions in the settings of a sink and of its single tables, each with its key."""
+    plain, *own = settings.by_table.values()
+    general = list(_of_all(plain))
+    yield from general
+    for index, one_table in enumerate(own):
+        given = settings.tables[index].given
+        for key, why in _of_all(one_table):
+            if (key, why) not in general:
+                name = re.split(r"[.\[]", key)[0]
+                yield f"tables[{index}]{f'.{key}' if name in given else ''}", why
+
+
+def unused_tables(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
+    """Yield the entries of `tables` that can never be used, each with its key."""
+    for index, (pattern, _) in enumerate(settings.by_table.own):
+        earlier = [other for other, _ in settings.by_table.own[:index] if other == pattern or other.text == "*"]
+        if pattern.is_name:
+            earlier += [other for other, _ in settings.by_table.own[:index] if other.matches(pattern.text)]
+        if earlier:
+            yield f"tables[{index}]", f"has no effect: {earlier[0].text} above it matches first"
+        elif not settings.dynamic and not pattern.matches(settings.table_identifier):
+            yield f"tables[{index}]", f"has no effect: the sink's only table is {settings.table_identifier}"
+
+
+def _of_all(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
+    yield from catalog_faults(settings.catalog)
+    if settings.schema and settings.dynamic:
+        why = "needs a table_identifier without ${…}: tables named by events are created from their events"
+        yield "schema", why
+    if settings.schema or settings.column_types or settings.partition_by:
+        yield from _of_declared(settings)
+    yield from _of_format_version(settings)
+    if settings.schema and settings.partition_by:
+        yield "partition_by", "is for tables without a schema here; use schema.partition_spec"
+    for index, text in enumerate(settings.sort_by):
+        if not _ORDER.fullmatch(text.strip()):
+            yield f"sort_by[{index}]", f"expected a column, perhaps with asc or desc behind it, found {text!r}"
+    if settings.partial_updates == "keep" and settings.write_mode == "equality-delete":
+        why = "keep needs the older row, which equality deletes never read"
+        yield "partial_updates", f"{why}; set write_mode: merge-on-read or copy-on-write"
+    if settings.metadata_columns:
+        from calve.sinks.iceberg.declared import metadata_faults
+
+        for name, why in metadata_faults(settings.metadata_columns):
+            yield f"metadata_columns.{name}", why
+    yield from _of_key(settings)
+    if settings.dlq == "":
+        yield "dlq", "needs a location; leave it out for <state>/<pipeline>/dlq"
+    if settings.dlq_table == settings.table_identifier:
+        yield "dlq.table", "is the table of the events; set another one"
+
+
+def _of_key(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
+    columns = {column.name: column.type for column in settings.schema.columns} if settings.schema else None
+    for index, name in enumerate(settings.identifier_columns):
+        if columns is not None and not {name, name.partition(".")[0]} & columns.keys():
+            yield f"identifier_columns[{index}]", f"schema.columns has no column {name}"
+        elif columns is not None and columns.get(name, "").strip().lower() == "variant":
+            yield f"identifier_columns[{index}]", f"{name} is a variant, which cannot be a key"
+        if name in settings.metadata_columns:
+            yield f"identifier_columns[{index}]", f"{name} is in metadata_columns; a key consists of fields"
+
+
+def _of_declared(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
+    from calve.sinks.iceberg.declared import partition_faults, time_fault, type_fault
+
+    if settings.schema and settings.event_time and (bad := time_fault(settings.columns, settings.event_time)):
+        yield "event_time", bad
+    for name, kind in settings.column_types.items():
+        if bad := type_fault(kind):
+            yield f"column_types.{name}", bad
+    yield from partition_faults("partition_by", settings.partition_by)
+
+
+def _of_format_version(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
+    version = settings.table_properties.get("format-version", "2")
+    if version not in ("1", "2", "3"):
+        yield "table_properties.format-version", f"must be 1, 2 or 3, found {version}"
+    elif version == "1" and settings.changes:
+        yield "table_properties.format-version", "must be 2 or 3: version 1 has no row-level deletes"

@@ -26,7 +26,7 @@ import pyarrow as pa
 from calve.event.columns import EVENT
 from calve.event.typed import with_text
 from calve.event.validate_json import validated
-from calve.sources.file import source, stream
+from calve.sources.file import source, stream, whole_files
 from calve.sources.file.paths import portable, readable
 from calve.sources.file.settings import FileSettings
 from calve.state.local_folder import LocalFolder
@@ -90,12 +90,12 @@ def play(rng: random.Random, folder: Path) -> tuple[Counter[str], list[Finding]]
 @contextmanager
 def _sizes(rng: random.Random) -> Iterator[None]:
     """Read in blocks and parts of a random size."""
-    blocks, parts = stream.BLOCK_BYTES, source.PART_BYTES
-    stream.BLOCK_BYTES, source.PART_BYTES = rng.choice(_BLOCKS), rng.choice(_PARTS)
+    blocks, parts = stream.BLOCK_BYTES, whole_files.PART_BYTES
+    stream.BLOCK_BYTES, whole_files.PART_BYTES = rng.choice(_BLOCKS), rng.choice(_PARTS)
     try:
         yield
     finally:
-        stream.BLOCK_BYTES, source.PART_BYTES = blocks, parts
+        stream.BLOCK_BYTES, whole_files.PART_BYTES = blocks, parts
 
 
 def _decorate(rng: random.Random, folder: Path, paths: list[str]) -> None:

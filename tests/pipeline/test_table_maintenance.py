@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from types import SimpleNamespace
 from typing import Any, cast
@@ -21,11 +22,9 @@ def test_orphans_too_leave_the_machine_to_the_first_batches_of_a_run(
     monkeypatch: pytest.MonkeyPatch, is_early: bool
 ) -> None:
     monkeypatch.setattr(table_maintenance, "_next_time", lambda table, now: now - 1)  # the time of the day has come
-    monkeypatch.setattr(table_maintenance, "MaintenanceContext", lambda *_, **__: None)
-    monkeypatch.setattr(TableMaintenance, "_run", lambda self: None)
-    made = TableMaintenance(cast(Any, SimpleNamespace()), cast(Any, SimpleNamespace(name="p")))
+    context = cast(Any, SimpleNamespace(name="ns.t", target=CommitTarget("ns.t")))
+    maintenance = TableMaintenance(cast(Any, None), cast(Any, SimpleNamespace(name="p")), threading.Condition())
     outcome = Outcome(batches=(1,), files=1, held=BranchFileStats(data_files=1))
-    made.look("c", cast(Any, None), CommitTarget("ns.t"), outcome, Limits())
+    maintenance.committed("c", context, outcome, Limits(), only_quiet=False)
     later = time.monotonic() + (0 if is_early else 61)
-    monkeypatch.setattr(table_maintenance, "time", SimpleNamespace(time=time.time, monotonic=lambda: later))
-    assert len(list(made._due())) == (0 if is_early else 1)
+    assert (maintenance.next(later) is None) == is_early

@@ -7,11 +7,13 @@ import threading
 from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
 from calve.engine.engine import Engine
+from calve.maintenance.context import MaintenanceContext
 from calve.observe.status import PipelineStatus
+from calve.pipeline.background import Background
 from calve.pipeline.delete_compaction import DeleteCompaction
 from calve.pipeline.table_maintenance import TableMaintenance
 from calve.pipeline.tables import PipelineTables
-from calve.record.target import beside
+from calve.record.target import EQUALITY_DELETE, beside
 
 __all__ = ["Upkeep"]
 
@@ -29,9 +31,11 @@ class Upkeep:
     """
 
     def __init__(self, spark: Engine, status: PipelineStatus, tables: PipelineTables) -> None:
-        self._tables = tables
-        self._compaction = DeleteCompaction(spark, status)
-        self._maintenance = TableMaintenance(spark, status)
+        self._spark, self._tables = spark, tables
+        lock = threading.Condition()
+        self._compaction = DeleteCompaction(status, lock)
+        self._maintenance = TableMaintenance(spark, status, lock)
+        self._background = Background(spark, status, [self._compaction, self._maintenance], lock)
         self.backlog_end = 0
 
     def committed(self, key: str, target: CommitTarget, outcome: Outcome) -> None:
@@ -47,22 +51,26 @@ class Upkeep:
         """
         if beside(target.branch) != target.branch:
             return  # it is dropped as soon as it is compared
-        name, catalog = target.identifier, self._tables.catalogs[key]
-        self._compaction.look(key, catalog, target, outcome, self._tables.equality_delete_limit(key, name))
-        self._maintenance.look(key, catalog, target, outcome, self._tables.limits(key, name))
+        name, branch = target.identifier, CommitTarget(target.identifier, "", target.branch)
+        context = MaintenanceContext(self._spark, self._tables.catalogs[key], branch, gentle=True)
+        merges = target.write_mode != EQUALITY_DELETE
+        self._compaction.committed(key, context, outcome, self._tables.equality_delete_limit(key, name))
+        self._maintenance.committed(key, context, outcome, self._tables.limits(key, name), only_quiet=merges)
+        self._background.wake()
         self._tables.refresh(key, name, outcome.table)
 
     def acknowledged(self, batch: int) -> None:
         """Note that a batch is committed to all tables: with the last one of the backlog their first load ends."""
         if batch == self.backlog_end:
             self._compaction.loaded()
+            self._background.wake()
 
     def finish(self, stop: threading.Event) -> None:
         """Wait until everything that is due is done or has failed, or a stop is requested."""
-        self._compaction.finish(stop)
-        self._maintenance.finish(stop)
+        self._background.wait(stop, self._compaction.has_work)
+        self._maintenance.require_last()
+        self._background.wait(stop, self._maintenance.has_work)
 
     def stop(self) -> None:
         """End it within seconds; running work is abandoned, which does no harm to its table."""
-        self._compaction.stop()
-        self._maintenance.stop()
+        self._background.stop()

@@ -14,7 +14,7 @@ from pyarrow import fs, parquet
 from calve.errors import PositionLostError, SourceError, SourceUnavailableError, Verdict
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
-from calve.sources.file import source
+from calve.sources.file import source, whole_files
 from calve.sources.file.settings import FileSettings, S3Settings
 from calve.sources.file.source import FileSource
 from calve.sources.source import Planned, Split
@@ -272,7 +272,7 @@ def test_folders_globs_and_lists_find_the_same_file_once(
 
 
 def test_a_large_file_is_divided_and_every_line_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "PART_BYTES", 1000)
+    monkeypatch.setattr(whole_files, "PART_BYTES", 1000)
     lines = [b'{"id":%d}' % number for number in range(1000)]
     write(tmp_path, "a.ndjson", b"\n".join(lines))
     write(tmp_path, "packed.ndjson", gzip.compress(b"\n".join(lines), 0))
@@ -284,7 +284,7 @@ def test_a_large_file_is_divided_and_every_line_read_once(tmp_path: Path, monkey
 
 
 def test_a_large_parquet_file_is_divided_by_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "PART_BYTES", 1000)
+    monkeypatch.setattr(whole_files, "PART_BYTES", 1000)
     path = write(tmp_path, "a.parquet", b"")
     parquet.write_table(pa.table({"id": range(5000)}), path, row_group_size=500)
     files = opened(tmp_path)

@@ -16,7 +16,7 @@ from pyarrow import orc, parquet
 from calve.errors import PositionLostError, SettingsError, SourceError, SourceUnavailableError
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
-from calve.sources.s3 import source
+from calve.sources.file import whole_files
 from calve.sources.source import Beginning
 from services.objects import BUCKET, ObjectStore
 from sources.s3.world import ALL, World, read, texts
@@ -87,7 +87,7 @@ def test_each_content_is_read_once_whatever_restarts_and_new_objects_are_found(w
 
 
 def test_batches_hold_whole_objects_and_large_ones_are_divided(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "PART_BYTES", 1000)
+    monkeypatch.setattr(whole_files, "PART_BYTES", 1000)
     lines = [b'{"id":%d}' % number for number in range(1000)]
     world.put("a.ndjson", b"\n".join(lines))
     world.put("b.ndjson.gz", gzip.compress(b"\n".join(lines), 0))

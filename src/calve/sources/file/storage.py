@@ -29,7 +29,7 @@ _CONNECT_SECONDS = 5.0
 _REQUEST_SECONDS = 60.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Found:
     """A listed file; a changed file has another size or time.
 

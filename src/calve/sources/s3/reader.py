@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -36,7 +37,7 @@ class S3Reader:
         Raises:
             SourceUnavailableError: The store does not answer, or refuses to read the object.
         """
-        s3_object = object_of(split)
+        s3_object = object_of(split.body)
         values = {"s3_bucket": s3_object.bucket, "s3_key": s3_object.key, "s3_etag": s3_object.etag}
         for batch in self._read(s3_object, split):
             for name, value in values.items():
@@ -75,6 +76,6 @@ class S3Reader:
             yield from Rows(part.path).broken(why)
 
 
-def object_of(split: Split) -> S3Object:
-    """Return the object that a split is a part of."""
-    return S3Object(**split.body["object"])
+def object_of(body: dict[str, Any]) -> S3Object:
+    """Return the object that a split with this body is a part of."""
+    return S3Object(**body["object"])

@@ -1,7 +1,10 @@
-"""The pages of CONTRIBUTING are true: their processor and their command work, and no module that knows a type is missing."""
+"""The pages of CONTRIBUTING are true: their processor and their command work, no module that knows a type is missing, and the
+walk of an event is that of the code."""
 
 from __future__ import annotations
 
+import ast
+import pkgutil
 import re
 import sys
 from pathlib import Path
@@ -74,3 +77,26 @@ def test_every_module_that_knows_a_type_is_on_the_page() -> None:
         path for path in (ROOT / "src").rglob("*.py") if re.search(r"\b(?:UUIDType|TimeType)\b", path.read_text())
     )
     assert sorted({path.relative_to(ROOT).as_posix() for path in sources} - named) == []
+
+
+def test_the_walk_of_an_event_has_at_most_thirty_functions_each_called_from_a_module_before_it() -> None:
+    steps = re.findall(r"^(\d+)\. `([\w.]+)`", section("The walk of an event"), re.MULTILINE)
+    assert [int(number) for number, _ in steps] == list(range(1, len(steps) + 1))
+    assert 20 < len(steps) <= 30
+    called, unreached = {"run"}, []
+    for _, name in steps:
+        assert callable(pkgutil.resolve_name(name))
+        if name.rpartition(".")[2] not in called:
+            unreached.append(name)
+        nodes = list(ast.walk(ast.parse(source_of(name))))
+        called |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+        called |= {node.id for node in nodes if isinstance(node, ast.Name)}
+    assert unreached == []
+
+
+def source_of(name: str) -> str:
+    """Return the text of the module of a function or a method."""
+    path = ROOT / "src" / f"{name.replace('.', '/')}.py"
+    while not path.is_file():
+        path = path.parent.with_suffix(".py")
+    return path.read_text()

@@ -24,12 +24,14 @@ from calve.ledger.ledger import Ledger
 from calve.observe.log import ROOT
 from calve.observe.status import PipelineStatus
 from calve.pipeline import table_commits
+from calve.pipeline.announcer import Announcer
 from calve.pipeline.rewrite import Rewritten
 from calve.pipeline.table_commits import TableCommits
 from calve.record.staged import StagedBatch
 from calve.record.written import Rejects, StagedFiles
 from calve.sinks.sink import CommitSettings
 from calve.sources.source import Planned, Split
+from calve.state.local_folder import LocalFolder
 
 AWAY, HELD = SinkUnavailableError("no answer", step="commit"), CommitError("dropped", step="commit")
 
@@ -52,10 +54,14 @@ class World:
         self.rewrites: dict[int, Rewritten] = {}
         self.acknowledged: list[int] = []
         self.looked_at: list[str] = []
+        tables: Any = SimpleNamespace(
+            commits=CommitSettings(0, 1), catalogs={"c": SimpleNamespace(prepare=lambda: None)}
+        )
         wiring: Any = SimpleNamespace(
             source=SimpleNamespace(acknowledge=lambda planned: None),
-            tables=SimpleNamespace(commits=CommitSettings(0, 1), catalogs={"c": SimpleNamespace(prepare=lambda: None)}),
+            tables=tables,
             letters=SimpleNamespace(io_properties=dict),
+            announcer=Announcer("p", [], LocalFolder(folder), tables),
         )
         rewriter: Any = SimpleNamespace(rewrite=lambda *_: self.rewrites)
         upkeep: Any = SimpleNamespace(

@@ -72,6 +72,7 @@ def _lines(report: PipelineReport, replay: PipelineReport | None, verbose: bool)
         yield f"  Spark's pages: {harmless(report.spark_pages)}"
     if report.tables:
         yield from (f"  {line}" for line in _tables(report))
+    yield from (f"  {line}" for line in _receivers(report))
     if replay and replay.events:
         yield f"  {_replayed(replay)}"
     yield from (f"  {harmless(line)}" for line in _not_written(report))
@@ -93,6 +94,12 @@ def _replayed(replay: PipelineReport) -> str:
     again = f"{sum(replay.rejects.values()):,} rejected again"
     when = f", {ago(replay.updated)}" if replay.updated else ""
     return f"dead letters sent again: {many(replay.events, 'event')}, {many(replay.rows, 'row')}{tables}, {again}{when}"
+
+
+def _receivers(report: PipelineReport) -> Iterator[str]:
+    for address, receiver in sorted(report.notify.items()):
+        dropped = f", {receiver.dropped:,} dropped" if receiver.dropped else ""
+        yield f"notify {harmless(address)}: {receiver.sent:,} sent, {receiver.waiting:,} waiting{dropped}"
 
 
 def _figures(report: PipelineReport) -> Iterator[str]:

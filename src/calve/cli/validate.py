@@ -18,16 +18,16 @@ __all__ = ["validate"]
 
 @click.command(cls=Command)
 @click.argument("path", type=click.Path(exists=True, path_type=Path))
-@click.option("--connect", is_flag=True, help="Also connect to catalogs and sources.")
+@click.option("--connect", is_flag=True, help="Also connect to catalogs, sources and receivers of notify.")
 @options.conf
 @options.debug
 @click.pass_context
 def validate(ctx: click.Context, /, path: Path, connect: bool, conf: dict[str, str]) -> None:
     """List all errors of a configuration, each with file:line:column.
 
-    It starts nothing and writes nothing. With --connect it connects to catalogs and sources, with the Spark settings of
-    --conf, and writes and removes a small file in the location of the tables. It lists what each entry of a sink's
-    `tables` sets, and with --connect for which tables.
+    It starts nothing and writes nothing. With --connect it connects to catalogs, sources and the receivers of notify,
+    with the Spark settings of --conf, and writes and removes a small file in the location of the tables. It lists what
+    each entry of a sink's `tables` sets, and with --connect for which tables.
 
     Examples:
       calve validate orders.yaml

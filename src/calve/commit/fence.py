@@ -37,7 +37,7 @@ from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE
 from calve.table.loaded import Table
 
-__all__ = ["Lose", "Outcome", "append", "clear", "forestall", "inspect", "rehearse"]
+__all__ = ["Lose", "Outcome", "append", "clear", "forestall", "inspect", "rehearse", "snapshot_of"]
 
 _STEP = "commit"
 _Files = Mapping[int, Sequence[ContentFile]]
@@ -175,6 +175,21 @@ def _clear(catalog: Catalog, target: CommitTarget, mark: Mark) -> None:
             return
         begun.clear(target.branch, mark.summary(reached))
         swap(begun, target.branch, (mark.key(target.branch), mark.text(reached)))
+
+
+def snapshot_of(catalog: Catalog, target: CommitTarget, pipeline: str, batch: int) -> int | None:
+    """Return the snapshot that ends with a batch of a pipeline, or None if it has expired.
+
+    Raises:
+        CalveError: The catalog does not answer.
+    """
+    table = catalog.load_java(target.identifier)
+    with java_errors(_STEP, target.identifier):
+        for snapshot in reversed(list(table.snapshots())):
+            summary = snapshot.summary()
+            if (summary.get("calve.pipeline"), summary.get("calve.batch")) == (pipeline, str(batch)):
+                return int(snapshot.snapshotId())
+    return None
 
 
 def inspect(begun: Attempt, target: CommitTarget, mark: Mark) -> tuple[InspectedTable, int]:

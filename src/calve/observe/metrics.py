@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from calve.network.host_names import is_local_name
 from calve.observe.health import Health, alive, ready
 from calve.observe.log import Log
-from calve.observe.report import BranchFileStats, PipelineReport
+from calve.observe.report import BranchFileStats, NotifyReport, PipelineReport
 from calve.observe.web_server import Quiet, server_class
 
 __all__ = ["Metrics", "StatusCollector"]
@@ -61,6 +61,10 @@ def _ignored(report: PipelineReport) -> Iterator[Sample]:
 
 def _files(value: Callable[[BranchFileStats], int]) -> Samples:
     return lambda report: [([name], value(table.files)) for name, table in report.tables.items() if table.files]
+
+
+def _receivers(value: Callable[[NotifyReport], int]) -> Samples:
+    return lambda report: [([address], value(receiver)) for address, receiver in report.notify.items()]
 
 
 def _lag_rows(report: PipelineReport) -> float | None:
@@ -124,6 +128,18 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         "Time that the maintenance of the table took, since the process started.",
         ("table",),
         lambda r: [([name], table.maintenance_seconds) for name, table in r.tables.items()],
+    ),
+    (
+        "calve_notifications_sent",
+        "Events about tables that the receiver got, since the process started.",
+        ("receiver",),
+        _receivers(lambda receiver: receiver.sent),
+    ),
+    (
+        "calve_notifications_dropped",
+        "Events about tables that the receiver never gets, because too many waited for it.",
+        ("receiver",),
+        _receivers(lambda receiver: receiver.dropped),
     ),
 )
 GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
@@ -206,6 +222,12 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
             for n, t in r.tables.items()
             if t.files and t.files.last_maintenance
         ],
+    ),
+    (
+        "calve_notifications_waiting",
+        "Events about tables that wait for the receiver.",
+        ("receiver",),
+        _receivers(lambda receiver: receiver.waiting),
     ),
     (
         "calve_table_held",

@@ -120,6 +120,11 @@ def _source(report: PipelineReport) -> Iterator[Problem]:
         yield Problem("CalveDeadLettersFull", "bad", "", what, hint)
     if report.refusing and liveness(report) == "alive":
         yield Problem("CalveRefuses", "bad", "", f"It refuses events: {harmless(report.refusing.rstrip('.'))}")
+    for address, receiver in sorted(report.notify.items()):
+        if receiver.error:
+            what = f"{many(receiver.waiting, 'event')} wait: {harmless(receiver.error)}"
+            hint = f"{receiver.dropped:,} were dropped" if receiver.dropped else "They are sent when it answers"
+            yield Problem("CalveNotificationsWait", "note", harmless(address), what, hint)
     for table in report.stopped_tables:
         what = "The source does not read this table any more, while the others go on"
         yield Problem("CalveSourceTableStopped", "bad", harmless(table), what, "calve source tables shows the reason")

@@ -15,7 +15,17 @@ import msgspec
 
 from calve import structs
 
-__all__ = ["BranchFileStats", "CommitReport", "PipelineReport", "RunReport", "State", "TableReport", "Trouble", "now"]
+__all__ = [
+    "BranchFileStats",
+    "CommitReport",
+    "NotifyReport",
+    "PipelineReport",
+    "RunReport",
+    "State",
+    "TableReport",
+    "Trouble",
+    "now",
+]
 
 State = Literal["starting", "running", "waiting", "draining", "stopped", "failed", "holding"]
 """starting · running (a batch is being worked on) · waiting (nothing new) · draining (asked to stop) · stopped ·
@@ -68,6 +78,20 @@ class CommitReport:
     rows: int
     snapshot_id: int | None
     at: datetime
+
+
+@dataclass
+class NotifyReport:
+    """One receiver of events: how many it has got from this process, how many wait, and how many it never gets.
+
+    Attributes:
+        error: Why it gets none at the moment; empty: it does.
+    """
+
+    sent: int = 0
+    waiting: int = 0
+    dropped: int = 0
+    error: str = ""
 
 
 @dataclass
@@ -153,6 +177,7 @@ class PipelineReport:
         dead_letter_bytes: The size of the files with dead letters.
         dead_letters_full: Whether it reads nothing, because there is no room for more dead letters.
         commits: The last commits of this process, oldest first.
+        notify: The receivers of events about tables, by address.
     """
 
     pipeline: str
@@ -198,6 +223,7 @@ class PipelineReport:
     dead_letter_bytes: int = 0
     dead_letters_full: bool = False
     commits: list[CommitReport] = field(default_factory=list)
+    notify: dict[str, NotifyReport] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:

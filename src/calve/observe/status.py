@@ -27,7 +27,16 @@ from calve.observe.health import Health
 from calve.observe.liveness import process_started
 from calve.observe.notices import Notices
 from calve.observe.problems import problems
-from calve.observe.report import BranchFileStats, CommitReport, PipelineReport, State, TableReport, Trouble, now
+from calve.observe.report import (
+    BranchFileStats,
+    CommitReport,
+    NotifyReport,
+    PipelineReport,
+    State,
+    TableReport,
+    Trouble,
+    now,
+)
 from calve.observe.totals import Totals
 
 __all__ = ["BatchCounts", "PipelineStatus"]
@@ -252,6 +261,11 @@ class PipelineStatus:
         """Record what the source says about itself, and which of its tables it does not read any more."""
         with self._lock:
             self._report.source, self._report.stopped_tables = condition, sorted(stopped)
+
+    def notified(self, address: str, receiver: NotifyReport) -> None:
+        """Record how far a receiver of events is."""
+        with self._lock:
+            self._report.notify[address] = receiver
 
     def freshness(self, seconds: float | None) -> None:
         """Record how old the oldest event of a commit was when it became visible."""

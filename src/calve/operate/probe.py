@@ -15,6 +15,8 @@ from calve.credentials import in_short
 from calve.engine import session
 from calve.engine.engine import Engine
 from calve.errors import CalveError, InvariantError
+from calve.notify.receivers import open_receiver
+from calve.pipeline.announcer import subscriptions
 from calve.pipeline.plugins import declared, probe_sink, probe_source
 from calve.pipeline.run import Catalogs
 from calve.pipeline.spark_needs import needs_s3
@@ -33,7 +35,7 @@ Probe = tuple[str, Callable[[], None]]
 
 
 def check(pipelines: Sequence[PipelineSettings], conf: Mapping[str, str] | None = None) -> list[str]:
-    """Check every source and catalog in parallel, for a bounded time; no event is accepted, and nothing remains.
+    """Check every source, catalog and receiver in parallel, for a bounded time; no event is accepted, nothing remains.
 
     Args:
         pipelines: The pipelines.
@@ -45,6 +47,7 @@ def check(pipelines: Sequence[PipelineSettings], conf: Mapping[str, str] | None 
     probes = _source_probes(pipelines, False, _no_catalog)
     probes += [(f"{pipeline.name}: the schemas", partial(_check_schemas, pipeline)) for pipeline in pipelines]
     probes += _sink_probes(pipelines, False)
+    probes += _receiver_probes(pipelines)
     has_tables = any(sink.value.has_tables for pipeline in pipelines for sink in pipeline.sinks)
     if not has_tables and not any(declared(pipeline).needs_spark for pipeline in pipelines):
         return _answers(probes)
@@ -105,6 +108,12 @@ def _probe_source(settings: PipelineSettings, catalog_of: CatalogOf) -> None:
 def _check_schemas(settings: PipelineSettings) -> None:
     if serde := declared(settings).serde:
         decoder.check(serde)
+
+
+def _receiver_probes(pipelines: Sequence[PipelineSettings]) -> Iterator[Probe]:
+    for pipeline in pipelines:
+        for receiver in subscriptions(pipeline):
+            yield f"{pipeline.name}: notify", open_receiver(receiver.settings).probe
 
 
 def _no_catalog(properties: Mapping[str, str]) -> tuple[str, Catalog]:

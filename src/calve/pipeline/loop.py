@@ -104,10 +104,11 @@ class Loop:
         Raises:
             CalveError: The pipeline cannot continue. Staged batches stay, and the next run commits them.
         """
-        wiring = self._wiring
+        wiring, is_failed = self._wiring, True
         try:
             self._trying("start", lambda: wiring.open(self._ledger.committed.totals.tables), leave=True)
             self._trying("start", wiring.letters.note, leave=True)
+            self._trying("start", lambda: wiring.announcer.open(self._ledger, self._status), leave=True)
             unwritten = self._recover()
             self._trying("start", self._start_source, leave=True)
             self._committer.start()
@@ -117,9 +118,11 @@ class Loop:
                 self._upkeep.finish(self._stop)
                 if not self._stop.is_set():
                     check_complete(wiring.source, self._mode.allow_empty)
+            is_failed = False
         finally:
             wiring.source.stop()
             self._committer.stop()
+            wiring.announcer.close(is_failed)
             self._upkeep.stop()
 
     def _start_source(self) -> None:
@@ -231,6 +234,7 @@ class Loop:
         self._trying("reject", lambda: self._wiring.letters.publish(record.rejects))
         stop_at("pipeline.after-publish")
         self._status.batch_written(counts(record), record.seconds)
+        self._wiring.announcer.rejected(record.batch, counts(record).rejects)
         self._wiring.tables.check_times(record.tables)
         self._log.debug(
             f"batch {record.batch}: {record.events:,} events in {record.seconds} s, of all tasks {record.steps}",

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 from calve.acknowledge.progress import StagedBatches
 from calve.acknowledge.watermark import complete_through
-from calve.commit.fence import Outcome, append
+from calve.commit.fence import Outcome, append, snapshot_of
 from calve.commit.mark import CommitTarget, Mark
 from calve.dead_letters.at_commit import RejectsAtCommit
 from calve.errors import CalveError, CommitError, SinkUnavailableError, UnprocessableError, Verdict
@@ -57,6 +57,7 @@ class TableCommits:
         self._source = wiring.source
         self._catalogs = wiring.tables.catalogs
         self._letters = wiring.letters
+        self._announcer = wiring.announcer
         self.queue = CommitQueue(wiring.tables.commits, now())
         self._status = status
         self._rewriter = rewriter
@@ -113,6 +114,8 @@ class TableCommits:
                 raise
             if self.queue.failed(table, error, self._now()):
                 self._log.error(error, table=table.table)
+            if error.verdict is Verdict.ASK:
+                self._announcer.held(table, error, entries)
             self._status.trouble(error, table.table)
             return
         if outcome:
@@ -141,6 +144,8 @@ class TableCommits:
             self._status.recovered(name)  # perhaps no file is left, and so no commit follows
             return None
         stop_at("commit.after-table")
+        self._announce(table, target, entries, outcome, summary)
+        self._announcer.advanced(table, outcome.table, entries, event_time)
         rows = sum(entry.rows for waiting in entries.values() for entry in waiting)
         self._status.table_committed(name, rows, outcome.snapshot_id)
         if outcome.held:
@@ -154,11 +159,31 @@ class TableCommits:
         self._log.debug(f"committed {rows} rows to {name}", table=name, rows=rows)
         return outcome
 
+    def _announce(
+        self,
+        table: BranchRef,
+        target: CommitTarget,
+        entries: Mapping[int, Entries],
+        outcome: Outcome,
+        summary: Mapping[str, str],
+    ) -> None:
+        """Announce a commit, and first the one that a killed run could not announce."""
+        with_files = {batch: waiting for batch, waiting in entries.items() if any(entry.files for entry in waiting)}
+        earlier = {batch: waiting for batch, waiting in with_files.items() if batch not in outcome.batches}
+        if earlier and self._announcer.is_open:
+            with self._lock:
+                summary_before = self._progress.summary(table, max(earlier))
+            snapshot_id = snapshot_of(self._catalogs[table.catalog], target, self._ledger.pipeline, max(earlier))
+            self._announcer.committed(table, earlier, snapshot_id, summary_before)
+        now = {batch: waiting for batch, waiting in with_files.items() if batch in outcome.batches}
+        self._announcer.committed(table, now, outcome.snapshot_id, summary)
+
     def _reject(self, table: str, rejects: Mapping[int, Mapping[str, int]]) -> None:
         """Count the events that the commit of a table rejected, by batch and code, before the queue forgets them."""
         for batch, codes in rejects.items():
             with self._lock:
                 self._progress.lose(batch, table, codes)
+            self._announcer.rejected(batch, {table: codes} if codes else {}, "/commit")
             self._status.rejected(table, codes)
 
     def acknowledge(self) -> None:
@@ -167,8 +192,14 @@ class TableCommits:
             return
         before = self._acknowledging.error
         try:
-            for batch in self.queue.finished():
+            finished = self.queue.finished()
+            with self._lock:
+                self._announcer.completed([self._progress.record(batch) for batch in finished])
+            self._announcer.keep(self._ledger.last_staged)
+            stop_at("pipeline.after-keep")
+            for batch in finished:
                 self._acknowledge(batch)
+            self._announcer.forget(self._ledger.committed.batch)
         except CalveError as error:
             if error.verdict is not Verdict.AGAIN:
                 raise

@@ -43,6 +43,7 @@ class PipelineTables:
         self.by_sink: dict[int, SinkTables] = {
             number: sink.tables for number, sink in enumerate(sinks) if sink.tables is not None
         }
+        self._sinks = len(sinks)
         self.catalogs: Mapping[str, Catalog] = {
             key: catalog for tables in self for key, catalog in tables.catalogs.items()
         }
@@ -90,6 +91,16 @@ class PipelineTables:
         return frozenset(
             TableRef(number, target.table) for number, tables in self.by_sink.items() if tables.may_write(written)
         )
+
+    def sinks_named(self, table: str) -> list[int]:
+        """Return the numbers of the sinks that may have a table of this name; without a name all of them."""
+        others = {number for number, tables in self.by_sink.items() if table and tables.static not in (None, table)}
+        return [number for number in range(self._sinks) if number not in others]
+
+    def event_time(self, target: BranchRef) -> str | None:
+        """Return the column with the event time of a table."""
+        columns = (tables.event_time(target.table) for tables in self if tables.may_write(target))
+        return next((column for column in columns if column), None)
 
     def lacking(self, sources: Sequence[SourceTable]) -> list[Misfit]:
         """Return the targets that get all rows of some source tables, and are not known yet."""

@@ -17,6 +17,7 @@ from calve.event.envelope.shape import IMPLIED_OPERATION
 from calve.expression.scope import TAGS
 from calve.observe.blueprint import Blueprint
 from calve.observe.log import Log
+from calve.pipeline.announcer import Announcer, subscriptions
 from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.blueprint import blueprint_of
 from calve.pipeline.letters import PipelineLetters
@@ -116,6 +117,7 @@ class Wiring:
             )
         ]
         self.tables = PipelineTables(self._sinks)
+        self.announcer = Announcer(self.name, [] if rejects else subscriptions(settings), folder, self.tables)
         self.letters = PipelineLetters(self._sinks)
         self.room = Room({} if rejects else _limits(settings, folder))  # a replay makes room
         self.pending = None if rejects else PendingLetters(str(folder), settings.name).count

@@ -83,6 +83,7 @@ class Assembly:
             file=node.at.file,
             line=node.at.line,
             locations=locations,
+            notify=tuple(keys.notify),
         )
 
     def _source(self, node: YamlNode) -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from calve.settings.notify import NotifySettings
 from calve.settings.option import option
 from calve.settings.pipeline import PipelineSettings, Plugin, SinkEntry
 from calve.settings.problems import Location, SettingsProblem, unknown
@@ -143,20 +144,22 @@ def _whole(root: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> P
         sink = waiting.pop()
         if isinstance(sink.value, ToPipeline):
             feeds.append(sink.value.name)
-            waiting += [_behind(sink, inner) for inner in reversed(by_name[sink.value.name].sinks)]
+            fed = by_name[sink.value.name]
+            waiting += [_behind(sink, inner, fed.notify) for inner in reversed(fed.sinks)]
         else:
             sinks.append(sink)
     return replace(root, sinks=sinks, feeds=tuple(feeds))
 
 
-def _behind(connector: SinkEntry, inner: SinkEntry) -> SinkEntry:
-    """Return a sink as seen from before the connector: with more routes and fewer fields."""
+def _behind(connector: SinkEntry, inner: SinkEntry, notify: tuple[NotifySettings, ...]) -> SinkEntry:
+    """Return a sink as seen from before the connector: with more routes and receivers, and fewer fields."""
     include = [key for key in inner.include_keys if not connector.include_keys or key in connector.include_keys]
     return replace(
         inner,
         gates=(*connector.gates, *inner.gates),
         include_keys=tuple(include) if inner.include_keys else connector.include_keys,
         exclude_keys=(*connector.exclude_keys, *inner.exclude_keys),
+        notify=(*connector.notify, *notify, *inner.notify),
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from calve.errors import SettingsError
 from calve.settings.node import nearest
+from calve.settings.notify import NotifySettings
 from calve.settings.option import option
 from calve.settings.problems import Location, SettingsProblem
 
@@ -65,6 +66,9 @@ class PipelineKeys:
     buffer: dict[str, Any] | None = option(
         None, "Accepted for compatibility with Data Prepper; no effect, because Calve needs no buffer."
     )
+    notify: list[NotifySettings] = option(
+        [], "Who is sent what happens to the tables of this pipeline: commits, complete partitions, rejects."
+    )
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class SinkKeys:
     exclude_keys: list[str] = option(
         [], "These top-level fields of an event are not written. Cannot be combined with `include_keys`."
     )
+    notify: list[NotifySettings] = option([], "As `notify` of the pipeline, for the tables of this sink alone.")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Reject both lists together, and paths as keys, as Data Prepper does."""
@@ -148,6 +153,7 @@ class SinkEntry(Plugin):
         routes: Names of the routes of its pipeline whose events it takes; empty: all events.
         include_keys: If not empty, only these top-level fields are written.
         exclude_keys: These top-level fields are not written.
+        notify: Who is sent what happens to its tables.
     """
 
     pipeline: str = ""
@@ -155,6 +161,7 @@ class SinkEntry(Plugin):
     routes: tuple[str, ...] = ()
     include_keys: tuple[str, ...] = ()
     exclude_keys: tuple[str, ...] = ()
+    notify: tuple[NotifySettings, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -174,6 +181,7 @@ class PipelineSettings:
         locations: The location of each key path; see `where`.
         feeds: The pipelines that it feeds, directly or through others; their sinks are among its own.
         shown: Its YAML, and that of the pipelines that it feeds, without secrets and comments.
+        notify: Who is sent what happens to its tables.
     """
 
     name: str
@@ -188,6 +196,7 @@ class PipelineSettings:
     locations: dict[str, Location] = field(default_factory=dict, repr=False, compare=False)
     feeds: tuple[str, ...] = ()
     shown: str = field(default="", repr=False, compare=False)
+    notify: tuple[NotifySettings, ...] = ()
 
     @property
     def title(self) -> str:

@@ -179,6 +179,10 @@ class SinkTables(Protocol):
         """Return when a table needs maintenance; None: never."""
         ...
 
+    def event_time(self, table: str) -> str | None:
+        """Return the column with the time of an event; None: the table has none."""
+        ...
+
     def maintains(self, catalog: str, table: str) -> bool:
         """Return whether a table is one of the sink's, the one for its dead letters included."""
         ...

@@ -116,6 +116,10 @@ class IcebergTables:
         """Return when a table needs maintenance; None: never."""
         return self._settings.of(table).limits
 
+    def event_time(self, table: str) -> str | None:
+        """Return the column with the time of an event; None: the table has none."""
+        return self._settings.of(table).event_time
+
     def maintains(self, catalog: str, table: str) -> bool:
         """Return whether a table is one of the sink's, the one for its dead letters included."""
         is_letters = self.letters is not None and self.letters.identifier == table

@@ -114,6 +114,7 @@ def test_dissect_deletes_its_source_and_rejects_another_type() -> None:
     assert (found.events, found.failed[0]["field"]) == ([{"n": 5}], "n")
 
 
+AB, SPACE = {"a": "1", "b": "2"}, {"field_split_characters": " "}
 KEY_VALUES: list[Any] = [
     ({"source": "message1"}, "key1=value1", {"key1": "value1"}),
     ({"field_split_characters": "&&"}, "key1=value1&&key2=value2", {"key1": "value1", "key2": "value2"}),
@@ -140,6 +141,33 @@ KEY_VALUES: list[Any] = [
     ({"value_grouping": True}, "key1=[a=b&c=d]&key2=value2", {"key1": "[a=b&c=d]", "key2": "value2"}),
     ({"value_grouping": True}, "a=http://x/?b=1&c=2 d&e=1", {"a": "http://x/?b=1&c=2 d", "e": "1"}),
     ({"drop_keys_with_no_value": True}, "key1=value1&key2", {"key1": "value1"}),
+    ({"field_split_characters": "&!"}, "key1=value1&key1=value2!key1", {"key1": ["value1", "value2", None]}),
+    ({"value_split_characters": "=:"}, "key1=value1&key2:value2", {"key1": "value1", "key2": "value2"}),
+    (
+        {"field_split_characters": r"\[;\t", "value_split_characters": "|"},
+        "a|1[b|2;c|3\td",
+        {**AB, "c": "3", "d": None},
+    ),
+    ({"field_split_characters": None, "field_delimiter_regex": ":_*:"}, "a=1:___:b=2", AB),
+    ({"normalize_keys": True}, "a b$=1&c.d=2", {"a_b_": "1", "c.d": "2"}),
+    (
+        {"recursive": True},
+        "item1=[item1-subitem1=item1-subitem1-value&item1-subitem2=(a=1&b=2)]&item2=item2-value&item3",
+        {
+            "item1": {"item1-subitem1": "item1-subitem1-value", "item1-subitem2": AB},
+            "item2": "item2-value",
+            "item3": None,
+        },
+    ),
+    ({"recursive": True, "field_split_characters": ","}, "a=1,b=2", AB),
+    ({"recursive": True}, "a=[b&c=<d=1>", {"a": "[b&c=<d=1>"}),
+    (
+        {"value_grouping": True, "string_literal_character": '"', "drop_keys_with_no_value": True, **SPACE},
+        'text1 "key1=value1" text2 key2=value2',
+        {"key2": "value2"},
+    ),
+    ({"value_grouping": True, **SPACE}, r'a="x \" y" b=2', {"a": r'"x \" y"', "b": "2"}),
+    ({"value_grouping": True, **SPACE}, "(a b=1 c=(d", {"(a": None, "b": "1", "c": "(d"}),
     (
         {
             "transform_key": "lowercase",
@@ -159,6 +187,15 @@ KEY_VALUES: list[Any] = [
 def test_key_value(options: dict[str, Any], text: str, after: Any) -> None:
     source = options.get("source", "message")
     assert ran({"key_value": options}, {source: text}) == [{source: text, "parsed_message": after}]
+
+
+def test_a_group_without_an_end_is_an_error_if_groups_are_strict() -> None:
+    strict = {"value_grouping": True, "strict_grouping": True}
+    outcome = run([{"key_value": strict}], {"message": "a=[b&c=1"}, {"message": "a=[b]&c=http://x"})
+    assert outcome.events == [{"message": "a=[b]&c=http://x", "parsed_message": {"a": "[b]", "c": "http://x"}}]
+    assert "a group has no end" in outcome.failed[0]["reason"]
+    tagged = run([{"key_value": {**strict, "tags_on_failure": ["kv"]}}], {"message": "a=[b&c=1"})
+    assert (tagged.events, tagged.tags) == ([{"message": "a=[b&c=1"}], [["kv"]])
 
 
 def test_grouped_values_to_the_root() -> None:
@@ -229,7 +266,9 @@ def test_predefined_patterns_hide_the_documented_samples(name: str, samples: lis
         ({"obfuscate": {"source": "a", "patterns": ["%{EMAIL}"]}}, "is not one of"),
         ({"parse_json": {"destination": "/"}}, "must not be empty or a slash"),
         ({"csv": {"delimiter": '"'}}, "must differ"),
-        ({"key_value": {"recursive": True}}, "unknown key 'recursive'"),
+        ({"key_value": {"recursive": True, "remove_brackets": True}}, "cannot be combined with recursive"),
+        ({"key_value": {"string_literal_character": '"'}}, "needs value_grouping"),
+        ({"key_value": {"field_split_characters": None}}, "one of field_split_characters and field_delimiter_regex"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(processor: dict[str, Any], message: str) -> None:

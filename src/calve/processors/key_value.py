@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 import msgspec
 
+from calve.errors import SettingsError
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import MISSING, Event, FieldKey, encode
-from calve.processors.patterns import pattern, replace_all, split_all
+from calve.processors.key_value_text import UnclosedGroupError, any_of, fields_with_groups, nested
+from calve.processors.patterns import has_match, matcher, pattern, replace_all, split_all
 from calve.processors.step import ProcessorError, ProcessorStep, TextsChange
 from calve.settings.option import option
 
 __all__ = ["KeyValue"]
 
 _TAGS = "Tags of events that cannot be processed; they continue. Without tags they become dead letters."
-_ENDS = {"{": "}", "[": "]", "<": ">", "(": ")", '"': '"', "'": "'"}
+_INVALID_IN_KEYS = re.compile(r"[^0-9A-Za-z.\-_~@/\[\]]")
 _TRANSFORMS: dict[str, Callable[[str], str]] = {
     "none": str,
     "lowercase": str.lower,
@@ -26,6 +29,7 @@ _TRANSFORMS: dict[str, Callable[[str], str]] = {
     "capitalize": lambda text: text[:1].upper() + text[1:],
 }
 _NULL: Any = None
+_NO_LITERAL: Literal['"', "'"] | None = None
 Pair = tuple[str, Any]
 
 
@@ -35,9 +39,11 @@ class KeyValue:
 
     source: str = option("message", "The key of the string.", check=FieldKey.checked)
     destination: str | None = option("parsed_message", "The key of the object for the pairs; null: the root.")
-    field_split_characters: str = option("&", "The text between pairs.", minimum=1)
+    field_split_characters: str | None = option(
+        "&", r"Each of these characters separates pairs; one after a backslash is a regular expression, as `\t`."
+    )
     field_delimiter_regex: str | None = option(None, "A regular expression for it, instead.", check=pattern)
-    value_split_characters: str | None = option("=", "The text between key and value.")
+    value_split_characters: str | None = option("=", "Each of these characters separates key and value.")
     key_value_delimiter_regex: str | None = option(None, "A regular expression for it, instead.", check=pattern)
     non_match_value: Any = option(_NULL, "The value of a key without one.")
     default_values: dict[str, Any] = option({}, "Values of keys that the string lacks.")
@@ -57,6 +63,16 @@ class KeyValue:
     value_grouping: bool = option(
         False, "Text in brackets or quotes, and an address up to the next space, belongs to one value."
     )
+    strict_grouping: bool = option(
+        False, "A bracket or quote without its end is an error, instead of going to the end."
+    )
+    string_literal_character: Literal['"', "'"] | None = option(
+        _NO_LITERAL, "A text between two of these is never taken apart; alone it is a key without a value."
+    )
+    recursive: bool = option(
+        False, "A value in `[]`, `()` or `<>` is taken apart into pairs, too, and becomes an object."
+    )
+    normalize_keys: bool = option(False, "Replace characters of keys that Data Prepper does not allow by `_`.")
     drop_keys_with_no_value: bool = option(False, "Leave out keys without a value.")
     overwrite_if_destination_exists: bool = option(True, "Replace existing entries.")
     tags_on_failure: list[str] = option([], _TAGS)
@@ -70,11 +86,22 @@ class KeyValue:
         return self.tags_on_failure
 
     def check(self) -> Iterator[tuple[str, str]]:
-        """Require a delimiter."""
+        """Require a delimiter, and options that go together."""
         if not self.value_split_characters and not self.key_value_delimiter_regex:
             yield "value_split_characters", "one of value_split_characters and key_value_delimiter_regex must be set"
+        if not self.field_split_characters and not self.field_delimiter_regex:
+            yield "field_split_characters", "one of field_split_characters and field_delimiter_regex must be set"
         if self.value_grouping and self.field_delimiter_regex:
             yield "value_grouping", "cannot be combined with field_delimiter_regex"
+        if self.string_literal_character and not self.value_grouping:
+            yield "string_literal_character", "needs value_grouping: true"
+        if self.recursive and self.remove_brackets:
+            yield "remove_brackets", "cannot be combined with recursive, which needs the brackets"
+        for name in ("field_split_characters", "value_split_characters"):
+            try:
+                pattern(any_of(getattr(self, name) or ""))
+            except SettingsError as error:
+                yield name, str(error)
 
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
@@ -84,55 +111,92 @@ class KeyValue:
         put = partial(self._put, target, defaults)
         return [TextsChange(FieldKey(self.source), self._pairs, put, when, tuple(self.tags_on_failure))]
 
-    def _pairs(self, texts: list[str]) -> list[list[Pair]]:
-        """Return the pairs of each text, with what patterns delete already deleted."""
-        fields = (
-            split_all(texts, self.field_delimiter_regex) if self.field_delimiter_regex else map(self._fields, texts)
-        )
-        fields_by_text = [[field for field in of_one if field] for of_one in fields]
-        flat = self._split([field for of_one in fields_by_text for field in of_one])
+    @property
+    def _between(self) -> str:
+        """The regular expression of what separates pairs."""
+        return self.field_delimiter_regex or any_of(self.field_split_characters or "")
+
+    @property
+    def _behind_key(self) -> str:
+        """The regular expression of what separates key and value."""
+        return self.key_value_delimiter_regex or any_of(self.value_split_characters or "")
+
+    def _pairs(self, texts: list[str]) -> list[list[Pair] | UnclosedGroupError]:
+        """Return the pairs of each text, with what patterns delete already deleted; or why it has none."""
+        if self.recursive:
+            is_between, is_behind_key = matcher(self._between), matcher(self._behind_key)
+            pairs_by_text = [list(nested(text, is_between, is_behind_key).items()) for text in texts]
+            return self._cleaned(pairs_by_text, [None] * len(texts))
+        fields_by_text, errors = self._fields(texts)
+        pairs = iter(self._split([field for fields in fields_by_text for field in fields]))
+        return self._cleaned([[next(pairs) for _ in fields] for fields in fields_by_text], errors)
+
+    def _fields(self, texts: list[str]) -> tuple[list[list[str]], list[UnclosedGroupError | None]]:
+        """Split each text into fields that are not empty; of one that cannot be split return why."""
+        errors: list[UnclosedGroupError | None] = [None] * len(texts)
+        if not self.value_grouping:
+            fields_by_text = split_all(texts, self._between)
+        else:
+            is_between, behind_key, fields_by_text = matcher(self._between), self._behind_key, []
+            has_key = lru_cache(4096)(lambda text: has_match([text], behind_key)[0])
+            for number, text in enumerate(texts):
+                try:
+                    fields_by_text.append(
+                        fields_with_groups(
+                            text, is_between, has_key, self.string_literal_character, self.strict_grouping
+                        )
+                    )
+                except UnclosedGroupError as error:
+                    fields_by_text.append([])
+                    errors[number] = error
+        return [[field for field in fields if field] for fields in fields_by_text], errors
+
+    def _cleaned(
+        self, pairs_by_text: list[list[Pair]], errors: list[UnclosedGroupError | None]
+    ) -> list[list[Pair] | UnclosedGroupError]:
+        """Return the pairs whose keys are taken, without what is deleted from keys and values."""
+        flat = [pair for pairs in pairs_by_text for pair in pairs]
         names, values = [name for name, _ in flat], [value for _, value in flat]
-        kept = [self._is_taken(name) for name in names]
+        taken = [self._is_taken(name) for name in names]
         if self.delete_key_regex:
             names = replace_all(names, self.delete_key_regex, "")
         if self.delete_value_regex:
             changed = iter(replace_all([v for v in values if isinstance(v, str)], self.delete_value_regex, ""))
             values = [next(changed) if isinstance(value, str) else value for value in values]
-        pairs = iter(zip(kept, names, values, strict=True))
+        cleaned = iter(zip(taken, names, values, strict=True))
         return [
-            [(name, value) for is_kept, name, value in (next(pairs) for _ in of_one) if is_kept]
-            for of_one in fields_by_text
+            error or [(name, value) for is_taken, name, value in (next(cleaned) for _ in pairs) if is_taken]
+            for pairs, error in zip(pairs_by_text, errors, strict=True)
         ]
 
     def _is_taken(self, name: str) -> bool:
         return (not self.include_keys or name in self.include_keys) and name not in self.exclude_keys
 
-    def _fields(self, text: str) -> list[str]:
-        """Split a text into pairs, without looking into groups."""
-        between = self.field_split_characters
-        if not self.value_grouping:
-            return text.split(between)
-        fields, start, at = [], 0, 0
-        while at < len(text):
-            if text.startswith(between, at):
-                fields.append(text[start:at])
-                start = at = at + len(between)
-            else:
-                at = _group_end(text, at)
-        return [*fields, text[start:]]
-
     def _split(self, fields: list[str]) -> list[Pair]:
-        if self.key_value_delimiter_regex:
-            marked = replace_all(fields, f"^((?s:.*?))(?:{self.key_value_delimiter_regex})", "\\1\0")
-            halves = [text.partition("\0") for text in marked]
-        else:
+        """Return the key and value of each field."""
+        if len(self.value_split_characters or "") == 1 and not self.key_value_delimiter_regex:
             halves = [text.partition(self.value_split_characters or "=") for text in fields]
+        else:
+            marked = replace_all(fields, f"^((?s:.*?))(?:{self._behind_key})", "\\1\0")
+            halves = [text.partition("\0") for text in marked]
         none = None if self.non_match_value is None else msgspec.Raw(encode(self.non_match_value))
-        return [(name, value if between else none) for name, between, value in halves]
+        literal = self.string_literal_character
+        return [
+            (text, None) if literal and text[0] == literal == text[-1] else (name, value if between else none)
+            for text, (name, between, value) in zip(fields, halves, strict=True)
+        ]
 
     def _put(
-        self, target: FieldKey | None, defaults: Event, source: FieldKey, event: Event, text: str, pairs: list[Pair]
+        self,
+        target: FieldKey | None,
+        defaults: Event,
+        source: FieldKey,
+        event: Event,
+        text: str,
+        pairs: list[Pair] | UnclosedGroupError,
     ) -> bool:
+        if isinstance(pairs, UnclosedGroupError):
+            raise ProcessorError(str(pairs), source.dotted)
         fields_put: Event = {}
         for name, value in pairs:
             self._add(fields_put, name, value)
@@ -156,6 +220,8 @@ class KeyValue:
         name = _TRANSFORMS[self.transform_key](name)
         if self.remove_brackets and isinstance(value, str):
             value = value.translate(dict.fromkeys(map(ord, "[]()<>")))
+        if self.normalize_keys:
+            name = _INVALID_IN_KEYS.sub("_", name)
         if not name or (value is None and self.drop_keys_with_no_value):
             return
         if name not in pairs:
@@ -164,13 +230,3 @@ class KeyValue:
         before = pairs[name] if type(pairs[name]) is list else [pairs[name]]
         if not (self.skip_duplicate_values and value in before):
             pairs[name] = [*before, value]
-
-
-def _group_end(text: str, at: int) -> int:
-    """Return the position behind the group that begins at a position, or behind its character."""
-    if text.startswith(("http://", "https://"), at):
-        end = text.find(" ", at)
-        return len(text) if end < 0 else end
-    closing = _ENDS.get(text[at])
-    end = -1 if closing is None else text.find(closing, at + 1)
-    return at + 1 if end < 0 else end + 1

@@ -207,10 +207,32 @@ def test_a_value_on_the_way_to_a_key_that_is_no_object_makes_the_event_a_dead_le
         (entries("rename_keys", {"to_key": "a"}), "exactly one of from_key and from_key_regex"),
         ({"aggregate": {}}, "keeps state between events"),
         ({"anomaly_detector": {}}, "keeps state between events"),
-        ({"parse_ion": {}}, "not Amazon Ion"),
         ({"add_entry": {}}, "did you mean add_entries"),
     ],
 )
 def test_settings_that_cannot_work_are_refused_before_the_start(processor: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsErrors, match=message.replace("(", r"\(")):
         plugins(processor)
+
+
+def test_entries_of_each_object_of_a_list() -> None:
+    outcome = run(
+        [
+            {
+                "add_entries": {
+                    "entries": [
+                        {"key": "a", "value": 1, "iterate_on": "l"},
+                        {"key": "b", "format": "${/x}-y", "iterate_on": "l", "overwrite_if_key_exists": True},
+                    ]
+                }
+            },
+            {"convert_type": {"key": "s", "type": "integer", "iterate_on": "l"}},
+            {"delete_entries": {"with_keys": ["d"], "iterate_on": "l"}},
+        ],
+        {"x": "v", "l": [{"s": "1", "d": 2}, {"s": "2", "a": 5, "b": 6}]},
+        {"x": 1},
+        {"l": "text"},
+        {"l": [1]},
+    )
+    assert outcome.events == [{"x": "v", "l": [{"s": 1, "a": 1, "b": "v-y"}, {"s": 2, "a": 5, "b": "v-y"}]}, {"x": 1}]
+    assert {letter["reason"] for letter in outcome.failed} == {"processor[0] add_entries: not a list of objects"}

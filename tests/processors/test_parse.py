@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import json
 from typing import Any
 
@@ -20,7 +22,9 @@ INNER = {"inner_key": "inner_value"}
         pytest.param({}, {**NESTED, "outer_key": INNER}, id="parse-json: basic example"),
         pytest.param({"delete_source": True}, {"outer_key": INNER}, id="parse-json: delete a source"),
         pytest.param({"pointer": "/outer_key/inner_key"}, {**NESTED, **INNER}, id="parse-json: pointer"),
-        pytest.param({"destination": "d", "pointer": "outer_key"}, {**NESTED, "d": INNER}, id="destination"),
+        pytest.param(
+            {"destination": "d", "pointer": "outer_key"}, {**NESTED, "d": {"outer_key": INNER}}, id="destination"
+        ),
         pytest.param({"pointer": "/no"}, {**NESTED, "outer_key": INNER}, id="a pointer to nothing takes all"),
         pytest.param({"parse_when": "/a == 1"}, NESTED, id="parse_when is false"),
     ],
@@ -218,6 +222,13 @@ def test_grouped_values_to_the_root() -> None:
     ]
 
 
+SALT = "0123456789abcdef"
+
+
+def hash_of(salt: str, text: str) -> str:
+    return base64.b64encode(hashlib.sha512((salt + text).encode()).digest()).decode()
+
+
 @pytest.mark.parametrize(
     ("options", "event", "after"),
     [
@@ -233,6 +244,24 @@ def test_grouped_values_to_the_root() -> None:
             id="obfuscate: usage",
         ),
         pytest.param({"source": "phone"}, {"phone": "(555) 555 5555"}, {"phone": "***"}, id="obfuscate: the whole"),
+        pytest.param(
+            {"source": "log", "patterns": ["%{EMAIL_ADDRESS}", "x+"], "action": {"hash": {"salt": SALT}}},
+            {"log": "a b@c.de xx"},
+            {"log": f"a {hash_of(SALT, 'b@c.de')} {hash_of(SALT, 'xx')}"},
+            id="obfuscate: the hash of parts",
+        ),
+        pytest.param(
+            {"source": "a", "target": "b", "action": {"hash": {"salt": SALT, "salt_key": "own"}}},
+            {"a": "text", "own": "pepper"},
+            {"a": "text", "own": "pepper", "b": hash_of("pepper", "text")},
+            id="obfuscate: a salt of the event",
+        ),
+        pytest.param(
+            {"source": "a", "action": {"hash": {"salt": SALT, "salt_key": "own"}}},
+            {"a": "text"},
+            {"a": hash_of(SALT, "text")},
+            id="obfuscate: no salt in the event",
+        ),
         pytest.param(
             {"source": "n", "patterns": ["cat"], "single_word_only": True}, {"n": "cat concat"}, {"n": "*** concat"}
         ),

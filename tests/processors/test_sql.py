@@ -164,3 +164,10 @@ def test_only_events_for_which_sql_when_is_true_are_processed() -> None:
 def test_a_select_that_cannot_work_is_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsErrors, match=message):
         plugins({"sql": options})
+
+
+def test_all_columns_are_the_fields_alone() -> None:
+    settings = {"fields": {"a": "integer"}, "select": "SELECT *, a + 1 AS b, event.json ->> 'z' AS c FROM event"}
+    assert ran({"sql": settings}, {"a": 1, "z": "2"}) == [{"a": 1, "z": "2", "b": 2, "c": "2"}]
+    with pytest.raises(SettingsErrors, match="takes all columns"):
+        plugins({"sql": {"select": "SELECT * FROM event"}})

@@ -20,7 +20,6 @@ ACCEPTED = "Accepted"
 WITHOUT = {
     "Date.locale",
     "Date.origination_timestamp_to_metadata",
-    "DropEvents.handle_failed_events",
     "Grok.tags_on_timeout",
     "Grok.timeout_millis",
     "HttpSettings.thread_count",
@@ -59,6 +58,7 @@ WITHOUT = {
     "TopicSettings.session_timeout",
     "TopicSettings.thread_waiting_time",
     "TopicSettings.workers",
+    "UserAgent.cache_size",
 }
 
 

@@ -19,7 +19,7 @@ class Condition:
 
     Attributes:
         sql: BOOLEAN over a relation with `json` and the metadata columns; never NULL, and false if an event cannot
-            be evaluated.
+            be evaluated (or true, as asked for).
         fields: The fields of the event that it reads; None: possibly any.
         metadata: The metadata attributes that it reads.
         doubts: Warnings about parts that are probably not meant as they are read.
@@ -31,12 +31,13 @@ class Condition:
     doubts: tuple[str, ...] = ()
 
 
-def compile_condition(text: str, metadata: Collection[str] = ()) -> Condition:
+def compile_condition(text: str, metadata: Collection[str] = (), if_unknown: bool = False) -> Condition:
     """Compile a condition to DuckDB SQL.
 
     Args:
         text: The expression.
         metadata: The attributes that exist as columns; any other reads as missing.
+        if_unknown: Its value for an event for which it cannot be evaluated.
 
     Raises:
         ExpressionSyntaxError: It cannot be read, or can never be true or false.
@@ -47,8 +48,9 @@ def compile_condition(text: str, metadata: Collection[str] = ()) -> Condition:
     if value.boolean is None:
         hint = "Compare it with something, e.g. /status >= 500"
         raise ExpressionSyntaxError("a condition must be true or false", text, node.at, hint=hint)
-    sql = f"coalesce({value.boolean}, false)" if value.nullable else value.boolean
+    sql = f"coalesce({value.boolean}, {if_unknown})" if value.nullable else value.boolean
     if value.fault:
-        sql = f"(NOT ({' OR '.join(value.fault)}) AND {sql})"
+        fault = " OR ".join(value.fault)
+        sql = f"({fault} OR {sql})" if if_unknown else f"(NOT ({fault}) AND {sql})"
     sql = finish(sql, text, scope)
     return Condition(sql, scope.fields(sql), frozenset(scope.used), tuple(dict.fromkeys(scope.doubts)))

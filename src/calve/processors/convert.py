@@ -14,7 +14,7 @@ import msgspec
 from calve.event.exact_json import Number
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import MISSING, Event, FieldKey, encode, json_of, keys, number, opened
-from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
+from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep, change_each
 from calve.settings.option import option
 
 __all__ = ["ConvertType", "Kind", "converted"]
@@ -44,6 +44,7 @@ class ConvertType:
     tags_on_failure: list[str] = option(
         [], "Tags of events whose value cannot be converted; they continue. Without tags they become dead letters."
     )
+    iterate_on: str | None = option(None, "The key of a list of objects whose values are converted, not the event's.")
     convert_when: str | None = option(
         None, "A condition; the processor changes only events for which it is true.", check=condition
     )
@@ -63,10 +64,11 @@ class ConvertType:
         when = compiler.condition(self.convert_when)
         chosen = keys(self.keys) if self.key is None else [FieldKey.checked(self.key)]
         convert = partial(converted, kind=self.type, scale=self.scale)
-        is_for_core = self.type != "big_decimal" and not self.null_values
+        is_for_core = self.type != "big_decimal" and not self.null_values and self.iterate_on is None
+        iterated = None if self.iterate_on is None else FieldKey.checked(self.iterate_on)
         return [
             ChangeStep(
-                _conversion(key, convert, frozenset(self.null_values)),
+                _conversion(key, convert, frozenset(self.null_values), iterated),
                 when,
                 tuple(self.tags_on_failure),
                 ("convert", key, self.type) if is_for_core else (),
@@ -75,9 +77,13 @@ class ConvertType:
         ]
 
 
-def _conversion(key: FieldKey, convert: Callable[[Any], Any], nulls: frozenset[str]) -> Callable[[Event], bool]:
+def _conversion(
+    key: FieldKey, convert: Callable[[Any], Any], nulls: frozenset[str], iterated: FieldKey | None
+) -> Callable[[Event], bool]:
     """Return a function that converts a value of an event; of a top-level one it remembers results by JSON text."""
     name, converted_texts = key.flat, dict[bytes, Any]()
+    if iterated is not None:
+        return lambda event: change_each(event, iterated, partial(_convert, key, convert, nulls))
     if name is None:
         return partial(_convert, key, convert, nulls)
 

@@ -1,4 +1,4 @@
-"""Processors that add, copy, rename, delete and select the entries of an event."""
+"""Processors that add, copy and rename the entries of an event."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 
 from calve.processors.expressions import Compiler, condition, format_string, value_expression
-from calve.processors.fields import MISSING, Event, FieldKey, encode, keys, opened, text_of
+from calve.processors.fields import MISSING, Event, FieldKey, encode, opened, text_of
 from calve.processors.patterns import matcher, pattern
-from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep, ValueChange
+from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep, ValueChange, change_each
 from calve.settings.option import option
 
 __all__ = [
@@ -21,11 +21,8 @@ __all__ = [
     "AddEntry",
     "CopyEntry",
     "CopyValues",
-    "DeleteEntries",
-    "DeleteEntry",
     "RenameEntry",
     "RenameKeys",
-    "SelectEntries",
 ]
 
 _PART = re.compile(r"\$\{([^}]*)\}")
@@ -48,6 +45,7 @@ class AddEntry:
     add_when: str | None = option(None, _WHEN, check=condition)
     overwrite_if_key_exists: bool = option(False, "Replace an existing entry.")
     append_if_key_exists: bool = option(False, "Append the value to an existing entry, which becomes a list.")
+    iterate_on: str | None = option(None, "The key of a list of objects; each of them gets the entry, not the event.")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Require exactly one kind of value."""
@@ -61,7 +59,7 @@ class AddEntry:
         """Build the step."""
         when, target = compiler.condition(self.add_when), self._target()
         key, overwrites = FieldKey(self.key), self.overwrite_if_key_exists
-        is_for_core = "${" not in self.key and not self.append_if_key_exists
+        is_for_core = "${" not in self.key and not self.append_if_key_exists and self.iterate_on is None
 
         def added(value: Callable[[Event], Any], *core_step: Any) -> ChangeStep:
             return ChangeStep(
@@ -102,6 +100,11 @@ class AddEntry:
         return self._add(event, target(event), msgspec.Raw(value.encode()))
 
     def _add(self, event: Event, key: FieldKey, value: Any) -> bool:
+        if self.iterate_on is None:
+            return self._add_to(event, key, value)
+        return change_each(event, FieldKey(self.iterate_on), lambda item: self._add_to(item, key, value))
+
+    def _add_to(self, event: Event, key: FieldKey, value: Any) -> bool:
         if not self.overwrite_if_key_exists and (before := key.get(event)) is not MISSING:
             if not self.append_if_key_exists:
                 return False
@@ -237,92 +240,6 @@ class RenameKeys:
         return [entry.step(compiler) for entry in self.entries]
 
 
-@dataclass(frozen=True)
-class DeleteEntry:
-    """Some entries that `delete_entries` deletes."""
-
-    with_keys: list[str] = option([], "The keys to delete.")
-    with_keys_regex: list[str] = option([], "Regular expressions for whole top-level keys to delete.")
-    exclude_from_delete: list[str] = option([], "Keys that `with_keys_regex` does not delete.")
-    delete_when: str | None = option(None, _WHEN, check=condition)
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Require keys or patterns, and valid ones."""
-        if not self.with_keys and not self.with_keys_regex:
-            yield "", "one of with_keys and with_keys_regex must be set"
-        if self.exclude_from_delete and not self.with_keys_regex:
-            yield "exclude_from_delete", "applies only to with_keys_regex"
-        for text in self.with_keys_regex:
-            pattern(text)
-        keys(self.with_keys)
-
-    def step(self, compiler: Compiler) -> ProcessorStep:
-        """Build the step."""
-        doomed, patterns = keys(self.with_keys), [matcher(text) for text in self.with_keys_regex]
-        spared = frozenset(self.exclude_from_delete)
-        flat = [key.parts[0] for key in doomed]
-        if not patterns and all(len(key.parts) == 1 for key in doomed):
-            change: Callable[[Event], bool] = partial(_delete_flat, flat)
-        else:
-            change = partial(_delete, doomed, patterns, spared)
-        return ChangeStep(
-            change, compiler.condition(self.delete_when), core_step=() if patterns else ("delete", doomed)
-        )
-
-
-@dataclass(frozen=True)
-class DeleteEntries(DeleteEntry):
-    """Deletes entries, by key or by regular expression."""
-
-    entries: list[DeleteEntry] = option([], "Several rules, in order, instead of the other options.")
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Require rules or keys, not both."""
-        if self.entries:
-            if self.with_keys or self.with_keys_regex:
-                yield "entries", "cannot be combined with with_keys or with_keys_regex"
-            return
-        yield from super().check()
-
-    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
-        """Build one step for each rule."""
-        return [entry.step(compiler) for entry in self.entries or [self]]
-
-
-@dataclass(frozen=True)
-class SelectEntries:
-    """Keeps only some entries of events."""
-
-    include_keys: list[str] = option([], "The keys to keep; a nested one as `object/name`.")
-    include_keys_regex: list[str] = option([], "Regular expressions for whole top-level keys to keep.")
-    select_when: str | None = option(None, _WHEN, check=condition)
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Require keys or patterns, and valid ones."""
-        if not self.include_keys and not self.include_keys_regex:
-            yield "include_keys", "one of include_keys and include_keys_regex must be set"
-        for text in self.include_keys_regex:
-            pattern(text)
-        keys(self.include_keys)
-
-    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
-        """Build the step."""
-        patterns = [matcher(text) for text in self.include_keys_regex]
-        chosen, when = keys(self.include_keys), compiler.condition(self.select_when)
-        return [ChangeStep(partial(_select, chosen, patterns), when, core_step=() if patterns else ("select", chosen))]
-
-
-def _select(chosen: list[FieldKey], patterns: list[Callable[[str], bool]], event: Event) -> bool:
-    entries = [(key, value) for key in chosen if (value := key.get(event)) is not MISSING]
-    more = {name: value for name, value in event.items() if any(matches(name) for matches in patterns)}
-    event.clear()
-    for key, value in entries:
-        key.put(event, value)
-    for name, value in more.items():
-        event.setdefault(name, value)
-    return True
-
-
 def _add_flat(name: str, constant: Any, overwrites: bool, event: Event) -> bool:
     if name in event and not overwrites:
         return False
@@ -335,27 +252,6 @@ def _move_flat(source: str, target: str, overwrites: bool, event: Event) -> bool
         return False
     event[target] = event.pop(source)
     return True
-
-
-def _delete_flat(names: list[str], event: Event) -> bool:
-    is_changed = False
-    for name in names:
-        if name in event:
-            del event[name]
-            is_changed = True
-    return is_changed
-
-
-def _delete(
-    doomed: list[FieldKey], patterns: list[Callable[[str], bool]], spared: frozenset[str], event: Event
-) -> bool:
-    is_changed = False
-    for key in doomed:
-        is_changed |= key.pop(event) is not MISSING
-    for name in [name for name in event if name not in spared and any(matches(name) for matches in patterns)]:
-        del event[name]
-        is_changed = True
-    return is_changed
 
 
 def _move(source: FieldKey, target: FieldKey, overwrites: bool, is_rename: bool, event: Event) -> bool:

@@ -25,20 +25,12 @@ class DropEvents:
         doc="A condition: events for which it is true are dropped; `true` drops all.", check=condition
     )
     handle_failed_events: Literal["drop", "drop_silently", "skip", "skip_silently"] = option(
-        "skip", "Accepted for compatibility with Data Prepper; an event that cannot be evaluated is never dropped."
+        "skip", "With `drop` or `drop_silently`, events for which the condition cannot be evaluated are dropped, too."
     )
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse to drop events because of errors."""
-        if self.handle_failed_events.startswith("drop"):
-            yield (
-                "handle_failed_events",
-                "is not supported: a condition that cannot be evaluated is false; use skip or skip_silently",
-            )
 
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
-        return [Drop(compiler.condition(self.drop_when))]
+        return [Drop(compiler.condition(self.drop_when, self.handle_failed_events.startswith("drop")))]
 
 
 @dataclass(frozen=True)

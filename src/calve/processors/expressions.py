@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 
 from calve.expression import compile_condition, compile_format, compile_value
 from calve.expression.condition import Condition
@@ -35,13 +36,17 @@ class Compiler:
         self.known: dict[tuple[str, str], Expression] = dict(expressions or {})
         self._metadata = metadata
 
-    def condition(self, text: str | None) -> Evaluation | None:
-        """Compile a condition; None: always true.
+    def condition(self, text: str | None, if_unknown: bool = False) -> Evaluation | None:
+        """Compile a condition; None: always true. Events for which it cannot be evaluated have the value `if_unknown`.
 
         Raises:
             ExpressionSyntaxError: It cannot be read.
         """
-        return None if text is None else self._compiled("condition", text, compile_condition)
+        if text is None:
+            return None
+        if if_unknown:
+            return self._compiled("condition or unknown", text, partial(compile_condition, if_unknown=True))
+        return self._compiled("condition", text, compile_condition)
 
     def format(self, text: str) -> Evaluation:
         """Compile a format string; its value is text, or None.

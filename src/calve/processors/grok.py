@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Grok", "compile_grok"]
 
-_REFERENCE = re.compile(r"%\{(\w+)(?::([^:}]*))?(?::(\w+))?\}")
+_REFERENCE = re.compile(r"%\{(\w+)(?::([^:;}]*))?(?:[:;](\w+))?\}")
 _TOKEN = re.compile(r"\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\])*\]|\(\?P?<([A-Za-z]\w*)>|\(\?|\(", re.DOTALL)
+_NUMBERS = ("INT", "BASE10NUM", "NUMBER")
+_ENDS_IN_WORD = re.compile(r"(?<!\\)\w\Z")
+"""Before a number: a letter, as in `v%{INT:version}`; then the number has no boundary of words before it."""
 _DEEPEST = 30
 _KINDS: Mapping[str, Kind] = {
     "int": "integer", "integer": "integer", "long": "long", "float": "double", "double": "double",
@@ -259,7 +262,10 @@ def _expanded(text: str, names: Mapping[str, str], captures: list[_Capture], is_
             raise SettingsError(f"the type {kind} is unknown", step="settings", hint=f"Types: {', '.join(_KINDS)}")
         is_captured = bool(key) or not is_named_only
         start = group(key or name, _KINDS[kind.lower()] if kind else None) if is_captured else "(?:"
-        return f"{start}{_expanded(names[name], names, captures, is_named_only, depth + 1)})"
+        inner = _expanded(names[name], names, captures, is_named_only, depth + 1)
+        if name in _NUMBERS and _ENDS_IN_WORD.search(text, 0, match.start()):
+            inner = inner.replace(r"\b", "")
+        return f"{start}{inner})"
 
     parts, at = [], 0
     for reference in _REFERENCE.finditer(text):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from calve.processors.grok_log_patterns import LOG_PATTERNS
+
 __all__ = ["PATTERNS"]
 
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
@@ -22,6 +24,7 @@ _IPV6 = "|".join(
 )
 
 PATTERNS: Mapping[str, str] = {
+    **LOG_PATTERNS,
     # names and words
     "USERNAME": "[a-zA-Z0-9._-]+",
     "USER": "%{USERNAME}",
@@ -37,8 +40,8 @@ PATTERNS: Mapping[str, str] = {
     "UUID": "[A-Fa-f0-9]{8}-(?:[A-Fa-f0-9]{4}-){3}[A-Fa-f0-9]{12}",
     "URN": "urn:[0-9A-Za-z][0-9A-Za-z-]{0,31}:[0-9A-Za-z()+,.:=@;$_!*'/?#%-]+",
     # numbers
-    "INT": r"[+-]?\b[0-9]+\b",
-    "BASE10NUM": r"[+-]?(?:\b[0-9]+(?:\.[0-9]+)?|\.[0-9]+)\b",
+    "INT": r"[+-]?\b[0-9]+",
+    "BASE10NUM": r"[+-]?(?:\b[0-9]+(?:\.[0-9]+)?|\.[0-9]+)",
     "NUMBER": "%{BASE10NUM}",
     "BASE16NUM": r"[+-]?\b(?:0x)?[0-9A-Fa-f]+\b",
     "BASE16FLOAT": r"[+-]?\b(?:0x)?[0-9A-Fa-f]+(?:\.[0-9A-Fa-f]*)?\b",
@@ -55,14 +58,14 @@ PATTERNS: Mapping[str, str] = {
     "HOSTNAME": r"\b[0-9A-Za-z][0-9A-Za-z_-]{0,62}(?:\.[0-9A-Za-z][0-9A-Za-z_-]{0,62})*\.?",
     "HOST": "%{HOSTNAME}",
     "IPORHOST": "(?:%{IP}|%{HOSTNAME})",
-    "HOSTPORT": "%{IPORHOST}:%{POSINT}",
+    "HOSTPORT": "%{IPORHOST}:%{POSINT:PORT}",
     # paths and addresses
     "PATH": "(?:%{UNIXPATH}|%{WINPATH})",
     "UNIXPATH": r"(?:/[\w%!$@:.,+~-]*)+",
     "TTY": r"/dev/(?:pts|tty(?:[pq])?)(?:\w+)?/?(?:[0-9]+)?",
     "WINPATH": r"(?:[A-Za-z]:|\\)(?:\\[^\\?*]*)+",
     "URIPROTO": r"[A-Za-z][A-Za-z0-9+.-]*",
-    "URIHOST": "%{IPORHOST}(?::%{POSINT})?",
+    "URIHOST": "%{IPORHOST}(?::%{POSINT:port})?",
     "URIPATH": r"(?:/[A-Za-z0-9$.+!*'(){},~:;=@#%&_-]*)+",
     "URIPARAM": r"\?[A-Za-z0-9$.+!*'|(){},~@#%&/=:;_?\[\]<>-]*",
     "URIPATHPARAM": "%{URIPATH}(?:%{URIPARAM})?",
@@ -78,7 +81,7 @@ PATTERNS: Mapping[str, str] = {
     "HOUR": "(?:2[0123]|[01]?[0-9])",
     "MINUTE": "[0-5][0-9]",
     "SECOND": "(?:[0-5]?[0-9]|60)(?:[:.,][0-9]+)?",
-    "TIME": r"\b%{HOUR}:%{MINUTE}(?::%{SECOND})?\b",
+    "TIME": r"%{HOUR}:%{MINUTE}(?::%{SECOND})?",
     "DATE_US": "%{MONTHNUM}[/-]%{MONTHDAY}[/-]%{YEAR}",
     "DATE_EU": "%{MONTHDAY}[./-]%{MONTHNUM}[./-]%{YEAR}",
     "ISO8601_TIMEZONE": "(?:Z|[+-]%{HOUR}(?::?%{MINUTE})?)",

@@ -81,7 +81,7 @@ def nested(text: str, is_between: Callable[[str], bool], is_behind_key: Callable
 
 def _outside_brackets(text: str, is_between: Callable[[str], bool], most: int) -> list[str]:
     """Split a text at some characters outside of brackets, at most so many times."""
-    parts, start, open_brackets = [], 0, list[str]()
+    parts, start, open_brackets = list[str](), 0, list[str]()
     for at, character in enumerate(text):
         if character in _BRACKETS:
             open_brackets.append(character)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -9,12 +11,12 @@ from typing import Literal
 
 from calve.errors import SettingsError
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import Event, FieldKey
-from calve.processors.patterns import pattern, replace_all
+from calve.processors.fields import Event, FieldKey, text_of
+from calve.processors.patterns import pattern, replace_all, split_matches
 from calve.processors.step import ProcessorError, ProcessorStep, TextsChange
 from calve.settings.option import option
 
-__all__ = ["Mask", "Obfuscate", "ObfuscateAction"]
+__all__ = ["Mask", "Obfuscate", "ObfuscateAction", "OneWayHash"]
 
 _PREDEFINED = {
     "%{EMAIL_ADDRESS}": r"[A-Za-z0-9+_.-]+@(?:[\w-]+\.)+[\w-]{2,4}",
@@ -35,10 +37,33 @@ class Mask:
 
 
 @dataclass(frozen=True)
+class OneWayHash:
+    """Replaces text by its hash with a salt, as Base64: equal texts have equal hashes."""
+
+    salt: str = option(
+        doc="What is hashed before the text; keep it secret, and the same for hashes that are compared. Data Prepper "
+        "makes one at each start if it is missing; then equal texts would have other hashes after a restart.",
+        minimum=16,
+        maximum=64,
+        secret=True,
+    )
+    salt_key: str | None = option(None, "The key of the salt in the event; without a value there, `salt` is taken.")
+    format: Literal["SHA-512"] = option("SHA-512", "The hash function.")
+
+    def hashed(self, text: str, salt: str) -> str:
+        """Return the hash of a text with a salt; without one (`""`) with that of the settings."""
+        return b64encode(hashlib.sha512(((salt or self.salt) + text).encode()).digest()).decode()
+
+
+_NO_HASH: OneWayHash | None = None
+
+
+@dataclass(frozen=True)
 class ObfuscateAction:
-    """What replaces the text; `mask` is the only way."""
+    """What replaces the text: a mask, or its hash."""
 
     mask: Mask = option(Mask(), "Replace it by a mask.")
+    hash: OneWayHash | None = option(_NO_HASH, "Replace it by its hash, instead.")
 
 
 @dataclass(frozen=True)
@@ -84,9 +109,14 @@ class Obfuscate:
         target = FieldKey.checked(self.target) if self.target else None
         when = compiler.condition(self.obfuscate_when)
         tags = tuple(self.tags_on_match_failure)
-        return [
-            TextsChange(FieldKey(self.source), partial(self._hidden, regexes), partial(self._put, target), when, tags)
-        ]
+        source, compute = FieldKey(self.source), self._hidden if self.action.hash is None else self._split
+        return [TextsChange(source, partial(compute, regexes), partial(self._put, target), when, tags)]
+
+    def _split(self, regexes: list[str], texts: list[str]) -> list[list[str]]:
+        """Return the parts of each text; each second one is to be hashed."""
+        if not regexes:
+            return [["", text, ""] for text in texts]
+        return split_matches(texts, "|".join(f"(?:{regex})" for regex in regexes))
 
     def _hidden(self, regexes: list[str], texts: list[str]) -> list[str]:
         mask = self.action.mask.mask_character * self.action.mask.mask_character_length
@@ -96,9 +126,19 @@ class Obfuscate:
             texts = replace_all(texts, regex, mask)
         return texts
 
-    def _put(self, target: FieldKey | None, source: FieldKey, event: Event, before: str, after: str) -> bool:
+    def _put(
+        self, target: FieldKey | None, source: FieldKey, event: Event, before: str, after: str | list[str]
+    ) -> bool:
+        if isinstance(after, list):
+            after = self._hashed(after, event)
         if not (target or source).put(event, after):
             raise ProcessorError("a value on the way to this key is not an object", (target or source).dotted)
         if before == after and self.tags_on_match_failure:
             raise ProcessorError("no pattern matches", source.dotted)
         return target is not None or before != after
+
+    def _hashed(self, parts: list[str], event: Event) -> str:
+        settings = self.action.hash
+        assert settings is not None
+        salt = text_of(FieldKey(settings.salt_key).get(event)) if settings.salt_key else ""
+        return "".join([settings.hashed(part, salt) if number % 2 else part for number, part in enumerate(parts)])

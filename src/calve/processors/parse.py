@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -15,7 +15,7 @@ from calve.processors.fields import MISSING, Event, FieldKey, decode_event, keys
 from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
 from calve.settings.option import option
 
-__all__ = ["ParseCsv", "ParseJson"]
+__all__ = ["ParseCsv", "ParseJson", "ParseText"]
 
 _WHEN = "A condition; only events for which it is true are parsed."
 _TAGS = "Tags of events that cannot be parsed; they continue. Without tags they become dead letters."
@@ -23,12 +23,16 @@ _SKIP: Literal["skip", "skip_silently"] | None = None
 
 
 @dataclass(frozen=True)
-class ParseJson:
-    """Parses the JSON object in a string; its entries become entries of the event. Values keep their text."""
+class ParseText:
+    """Parses an object in a string; its entries become entries of the event."""
 
     source: str = option("message", "The key of the string.", check=FieldKey.checked)
     destination: str | None = option(None, "The key of the parsed object; without it its entries go to the root.")
-    pointer: str | None = option(None, "Only the value at this JSON pointer is taken, under its last name.")
+    pointer: str | None = option(
+        None,
+        "Only the value at this JSON pointer is taken, under its last name (`items/0` as `items.0`), or under the "
+        "whole pointer with dots if the root has that name already.",
+    )
     overwrite_if_destination_exists: bool = option(True, "Replace existing entries.")
     delete_source: bool = option(False, "Delete the string after it was parsed.")
     tags_on_failure: list[str] = option([], _TAGS)
@@ -58,31 +62,41 @@ class ParseJson:
             )
         ]
 
+    def parsed(self, text: str) -> Event:
+        """Return the entries of the object in a text; runs in tasks.
+
+        Raises:
+            ProcessorError: It is not such a text.
+        """
+        raise NotImplementedError
+
     def _parse(self, source: FieldKey, target: FieldKey | None, event: Event) -> bool:
         text = opened(source.get(event))
         if text is MISSING or text is None:
             return False
         try:
-            parsed = decode_event(text) if type(text) is str else None
-        except (msgspec.DecodeError, RecursionError):
-            parsed = None
-        if parsed is None:
+            parsed = self.parsed(text if type(text) is str else "")
+        except ProcessorError:
             if self.handle_failed_events:
                 return False
-            raise ProcessorError("not the text of a JSON object", source.dotted)
-        value: Any = parsed
-        if self.pointer is not None and self.pointer.strip("/"):
-            pointer = FieldKey(self.pointer)
-            value = pointer.get(parsed)
-            if value is MISSING:
-                value = parsed  # as in Data Prepper
-            elif target is None:
-                value = {pointer.parts[-1]: value}
+            raise
+        value = self._pointed_at(parsed, event, target is None)
         if self.delete_source:
             source.pop(event)
         return self._put(target, event, value)
 
-    def _put(self, target: FieldKey | None, event: Event, value: Any) -> bool:
+    def _pointed_at(self, parsed: Event, event: Event, is_root: bool) -> Event:
+        """Return the value at the pointer with its name; all, if there is no pointer or nothing there."""
+        if self.pointer is None or not self.pointer.strip("/"):
+            return parsed
+        pointer = FieldKey(self.pointer)
+        value = pointer.get(parsed)
+        if value is MISSING:
+            return parsed
+        name = ".".join(pointer.parts[-2:] if pointer.parts[-1].isdecimal() else pointer.parts[-1:])
+        return {pointer.dotted if is_root and name in event else name: value}
+
+    def _put(self, target: FieldKey | None, event: Event, value: Event) -> bool:
         if target is not None:
             if self.overwrite_if_destination_exists or target.get(event) is MISSING:
                 target.put(event, value)
@@ -91,6 +105,18 @@ class ParseJson:
             if self.overwrite_if_destination_exists or name not in event:
                 event[name] = item
         return True
+
+
+@dataclass(frozen=True)
+class ParseJson(ParseText):
+    """Parses the JSON object in a string; its entries become entries of the event. Values keep their text."""
+
+    def parsed(self, text: str) -> Event:
+        """Return the entries of the object."""
+        try:
+            return decode_event(text)
+        except (msgspec.DecodeError, RecursionError):
+            raise ProcessorError("not the text of a JSON object", FieldKey(self.source).dotted) from None
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,16 @@ import pyarrow as pa
 from calve.errors import SettingsError
 from calve.expression.regex import require_pattern
 
-__all__ = ["found_groups", "has_match", "matcher", "pattern", "replace_all", "replacement", "split_all"]
+__all__ = [
+    "found_groups",
+    "has_match",
+    "matcher",
+    "pattern",
+    "replace_all",
+    "replacement",
+    "split_all",
+    "split_matches",
+]
 
 _REFERENCE = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}|\$", re.DOTALL)
 _MEMO = 10_000
@@ -73,6 +82,12 @@ def split_all(texts: Sequence[str], regex: str) -> list[list[str]]:
     """Split each text at every match."""
     parts: list[list[str]] = _arrow().split_pattern_regex(_array(texts), pattern=regex).to_pylist()
     return parts
+
+
+def split_matches(texts: Sequence[str], regex: str) -> list[list[str]]:
+    """Split each text around every match: text, match, text, match, …, text."""
+    mark = next(chr(code) for code in range(0x110000) if not any(chr(code) in text for text in texts))
+    return [text.split(mark) for text in replace_all(texts, regex, f"{mark}\\0{mark}")]
 
 
 def found_groups(texts: Sequence[str], regex: str) -> list[dict[str, str] | None]:

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 
 from calve.processors.convert import ConvertType
 from calve.processors.date import Date
+from calve.processors.decode import Decompress, ParseIon, ParseXml, WriteJson
 from calve.processors.dissect import Dissect
-from calve.processors.entries import AddEntries, CopyValues, DeleteEntries, RenameKeys, SelectEntries
+from calve.processors.enrich import GeoIp, UserAgent
+from calve.processors.entries import AddEntries, CopyValues, RenameKeys
 from calve.processors.events import DropEvents, SplitEvent
 from calve.processors.grok import Grok
 from calve.processors.key_value import KeyValue
 from calve.processors.obfuscate import Obfuscate
 from calve.processors.parse import ParseCsv, ParseJson
+from calve.processors.removal import DeleteEntries, SelectEntries
 from calve.processors.restructure import Flatten, ListToMap, MapToList
 from calve.processors.sql import Sql
 from calve.processors.strings import (
@@ -24,6 +27,7 @@ from calve.processors.strings import (
     Truncate,
     UppercaseString,
 )
+from calve.processors.translate import Translate
 
 __all__ = ["PROCESSORS", "REFUSED"]
 
@@ -34,10 +38,12 @@ PROCESSORS: Mapping[str, type] = {
     "copy_values": CopyValues,
     "csv": ParseCsv,
     "date": Date,
+    "decompress": Decompress,
     "delete_entries": DeleteEntries,
     "dissect": Dissect,
     "drop_events": DropEvents,
     "flatten": Flatten,
+    "geoip": GeoIp,
     "grok": Grok,
     "key_value": KeyValue,
     "list_to_map": ListToMap,
@@ -45,7 +51,9 @@ PROCESSORS: Mapping[str, type] = {
     "map_to_list": MapToList,
     "obfuscate": Obfuscate,
     "parse_csv": ParseCsv,
+    "parse_ion": ParseIon,
     "parse_json": ParseJson,
+    "parse_xml": ParseXml,
     "rename_keys": RenameKeys,
     "select_entries": SelectEntries,
     "split_event": SplitEvent,
@@ -53,9 +61,12 @@ PROCESSORS: Mapping[str, type] = {
     "sql": Sql,
     "string_converter": StringConverter,
     "substitute_string": SubstituteString,
+    "translate": Translate,
     "trim_string": TrimString,
     "truncate": Truncate,
     "uppercase_string": UppercaseString,
+    "user_agent": UserAgent,
+    "write_json": WriteJson,
 }
 """The settings class of each processor."""
 
@@ -65,6 +76,5 @@ REFUSED: Mapping[str, str] = {
     "anomaly_detector": _STATEFUL,
     "otel_traces": _STATEFUL,
     "service_map": _STATEFUL,
-    "parse_ion": "is not supported: Calve reads JSON, not Amazon Ion; convert the events before they are sent",
 }
 """Why a processor of Data Prepper is not here."""

@@ -74,6 +74,8 @@ class Flatten:
     def _flatten(self, source: FieldKey | None, target: FieldKey | None, event: Event) -> bool:
         entries = _entries(event, source)
         if entries is None:
+            if self.tags_on_failure and source is not None:
+                raise ProcessorError("there is no such object", source.dotted)
             return False
         flat: Event = {}
         chosen = [name for name in entries if name not in self.exclude_keys]

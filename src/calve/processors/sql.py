@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Sql"]
 
+_STAR = re.compile(r"\bselect\s+(distinct\s+)?(\w+\.)?\*", re.IGNORECASE)
 _TEXTS = ("VARCHAR", "TEXT", "STRING")
 _EXACT = ("DECIMAL", "NUMERIC", "HUGEINT", "UHUGEINT")
 
@@ -65,15 +67,19 @@ class Sql:
         faults = ", ".join(
             f"CASE WHEN {fault} THEN {duckdb_text(name)} END" for name, (_, fault) in typed_columns.items()
         )
-        event = f"WITH event AS (SELECT {columns}e.json::JSON AS json)"
+        event = f"WITH event AS (SELECT {columns.removesuffix(', ') or 'event.json'})"
         rows_sql = f"{event} SELECT list(to_json(r)::VARCHAR) FROM ({self.select}\n) r"
         fault = f"coalesce({faults}, NULL)" if faults else "NULL::VARCHAR"
-        return f"SELECT {fault} AS fault, ({rows_sql}) AS found FROM events e ORDER BY e.at"
+        outer = 'SELECT "at", json::JSON AS json FROM events'  # so `json` is no column of `event`, which `*` would take
+        return f"SELECT {fault} AS fault, ({rows_sql}) AS found FROM ({outer}) event ORDER BY event.at"
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Require a statement that DuckDB accepts."""
         if ";" in self.select:
             yield "select", "must be one SELECT, without a semicolon"
+            return
+        if not self.fields and _STAR.search(self.select):
+            yield "select", "takes all columns (*), but there are none: declare the fields that it uses in `fields`"
             return
         reason = refusal(f"WITH events AS (SELECT 0 AS at, '{{}}' AS json) {self.query}")
         if reason is not None:
@@ -151,15 +157,15 @@ def _typed(name: str, kind: str) -> tuple[str, str]:
         )
     path = duckdb_text(pointer(name))
     if kind.strip().upper() in _TEXTS:
-        return f"json_extract_string(e.json, {path})", "false"
-    value = f"json_extract(e.json, {path})"
+        return f"json_extract_string(event.json, {path})", "false"
+    value = f"json_extract(event.json, {path})"
     typed = f"TRY_CAST({value} AS {kind})"
     if kind.strip().upper().startswith(_EXACT):  # a JSON value of DuckDB has the digits of a double
         structure: Any = kind
         typed, names = "", FieldKey(name).parts
         for part in reversed(names):
             structure = {part: structure}
-        typed = f"json_transform(e.json, {duckdb_text(encode(structure).decode())})"
+        typed = f"json_transform(event.json, {duckdb_text(encode(structure).decode())})"
         for part in names:
             typed = f"struct_extract({typed}, {duckdb_text(part)})"
     return typed, f"coalesce({value}::VARCHAR, 'null') <> 'null' AND {typed} IS NULL"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
-from calve.processors.fields import Event, FieldKey, opened
+from calve.processors.fields import MISSING, Event, FieldKey, opened
 
 if TYPE_CHECKING:
     from calve.processors.evaluation import Evaluation
@@ -22,6 +22,7 @@ __all__ = [
     "SplitStep",
     "TextsChange",
     "ValueChange",
+    "change_each",
 ]
 
 
@@ -36,6 +37,22 @@ class ProcessorError(ValueError):
     def __init__(self, reason: str, field: str = "") -> None:
         super().__init__(reason)
         self.field = field
+
+
+def change_each(event: Event, key: FieldKey, change: Callable[[Event], bool]) -> bool:
+    """Change each object of a list in its place; return whether any was changed.
+
+    Raises:
+        ProcessorError: The value is no list of objects.
+    """
+    value = opened(key.get(event))
+    if value is MISSING or value is None:
+        return False
+    items = [opened(item) for item in value] if type(value) is list else [value]
+    if not all(type(item) is dict for item in items) or type(value) is not list:
+        raise ProcessorError("not a list of objects", key.dotted)
+    key.put(event, items)
+    return any([change(item) for item in items])  # noqa: C419 - each of them, not up to the first
 
 
 class ProcessorStep(Protocol):

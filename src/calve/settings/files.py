@@ -5,16 +5,42 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar, cast
 
+from calve.settings.bind import Binder
 from calve.settings.document import Document
 from calve.settings.node import YamlNode, kind
 from calve.settings.problems import Location, SettingsErrors, SettingsProblem, shown
 
-__all__ = ["Merged"]
+__all__ = ["Merged", "settings_of_file"]
 
+T = TypeVar("T")
 MAX_BYTES = 1 << 20
 _SHORTEST_SECRET = 4
 """Shorter texts from the environment are numbers and words that a message may have by chance."""
+
+
+def settings_of_file(path: Path, settings: type[T]) -> T:
+    """Read a YAML file that is one map of options.
+
+    Args:
+        path: The file; errors begin with it.
+        settings: A frozen dataclass of options.
+
+    Raises:
+        SettingsErrors: It cannot be read, or has errors.
+    """
+    try:
+        content = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        problem = SettingsProblem(Location(str(path)), "", f"this file cannot be read: {reason or error}")
+        raise SettingsErrors([problem]) from None
+    document, binder = Document(content, str(path), {}), Binder()
+    value = binder.record(settings, document.compose(), "")
+    if problems := [*document.problems, *binder.problems]:
+        raise SettingsErrors(problems)
+    return cast(T, value)
 
 
 @dataclass

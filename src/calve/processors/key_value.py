@@ -157,13 +157,13 @@ class KeyValue:
         """Return the pairs whose keys are taken, without what is deleted from keys and values."""
         flat = [pair for pairs in pairs_by_text for pair in pairs]
         names, values = [name for name, _ in flat], [value for _, value in flat]
-        taken = [self._is_taken(name) for name in names]
+        is_taken_by_pair = [self._is_taken(name) for name in names]
         if self.delete_key_regex:
             names = replace_all(names, self.delete_key_regex, "")
         if self.delete_value_regex:
             changed = iter(replace_all([v for v in values if isinstance(v, str)], self.delete_value_regex, ""))
             values = [next(changed) if isinstance(value, str) else value for value in values]
-        cleaned = iter(zip(taken, names, values, strict=True))
+        cleaned = iter(zip(is_taken_by_pair, names, values, strict=True))
         return [
             error or [(name, value) for is_taken, name, value in (next(cleaned) for _ in pairs) if is_taken]
             for pairs, error in zip(pairs_by_text, errors, strict=True)

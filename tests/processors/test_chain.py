@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from calve.errors import SettingsError
 from calve.event.columns import EVENT, ORIGINAL, PART
 from processors.chains import chain, run
 
@@ -189,3 +190,30 @@ def test_an_event_is_processed_in_the_same_way_alone_and_among_others(events: li
     together = run(_CHAIN, *events)
     alone = [run(_CHAIN, event) for event in events]
     assert together.texts == [text for one in alone for text in one.texts]
+
+
+def test_a_metadata_attribute_is_set_and_read_by_what_comes_after() -> None:
+    add = [
+        {"metadata_key": "kind", "value_expression": "/k"},
+        {"metadata_key": "kind", "value": 7},
+        {"metadata_key": "full", "format": '${/k}-${getMetadata("kind")}', "add_when": 'getMetadata("kind") == "a"'},
+        {"key": "copy", "value_expression": 'getMetadata("full")', "add_when": 'getMetadata("full") != null'},
+    ]
+    split = {"split_event": {"field": "l"}}
+    processors: list[dict[str, Any]] = [{"add_entries": {"entries": add}}, split]
+    outcome = run(processors, {"k": "a", "l": [1, 2]}, {"k": {"x": 1}, "l": 3}, {})
+    assert outcome.events == [
+        {"k": "a", "l": 1, "copy": "a-a"},
+        {"k": "a", "l": 2, "copy": "a-a"},
+        {"k": {"x": 1}, "l": 3},
+        {},
+    ]
+    rows = outcome.processed.rows
+    assert rows["kind"].to_pylist() == ["a", "a", '{"x":1}', "7"]
+    assert rows["full"].to_pylist() == ["a-a", "a-a", None, None]
+
+
+def test_an_attribute_of_the_source_is_not_replaced() -> None:
+    processor = {"add_entries": {"entries": [{"metadata_key": "topic", "value": 1}]}}
+    with pytest.raises(SettingsError, match="topic is a metadata attribute of the source"):
+        chain(processor, metadata=("topic",))

@@ -227,7 +227,8 @@ class _Rehearsed:
                 self._table(key, name)
         job = self._wiring.job("", 0, self._moment, 0, None)
         needed = self._needed_metadata(job)
-        known_metadata = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set()) | {TAGS}
+        added = {TAGS, *(job.processors.sets if job.processors else ())}
+        known_metadata = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set()) | added
         missing = {user: sorted(names - known_metadata) for user, names in needed.items() if names - known_metadata}
         nulls = {name: None for names in missing.values() for name in names}
         samples = _with_metadata(events, {**nulls, **metadata})

@@ -14,7 +14,6 @@ from calve.dead_letters.room import Room, RoomLimits
 from calve.event.envelope.decoder import RECORD_KEY, Envelopes
 from calve.event.envelope.exact import RequestedAttributes
 from calve.event.envelope.shape import IMPLIED_OPERATION
-from calve.expression.scope import TAGS
 from calve.observe.blueprint import Blueprint
 from calve.observe.log import Log
 from calve.pipeline.announcer import Announcer, subscriptions
@@ -107,7 +106,8 @@ class Wiring:
         self._envelopes = Envelopes(format, unavailable=source.unavailable_value) if format else None
         names = {**source.metadata, **(self._envelopes.metadata if self._envelopes else {})}
         self._processors = compiled(settings.processors, names)
-        names |= {TAGS: pa.string()} if self._processors and self._processors.tags else {}
+        added = self._processors.sets if self._processors else ()
+        names |= dict.fromkeys(added, pa.string())
         implied = IMPLIED_OPERATION if format or source.emits_changes else None
         log, is_copy = Log(self.name), source.emits_changes
         self._sinks: list[Sink] = [
@@ -124,7 +124,7 @@ class Wiring:
         self.source: Source = rejects or open_source(settings, folder, catalog_of)
         used = [sink.metadata for sink in self._sinks]
         self._used = frozenset().union(*used) | ({RECORD_KEY} if self._envelopes else set())
-        self._used = (self._used | (self._processors.metadata if self._processors else set())) - {TAGS}
+        self._used = (self._used | (self._processors.metadata if self._processors else set())) - {*added}
         self._nonce = uuid.uuid4().hex[:6]  # files of a killed run have other names
         reader = self.source.reader
         self._reader = reader if rejects else narrowed(reader, self._used)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.arrays import Mask, RowNumbers
+from calve.errors import SettingsError
 from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, PART, ROW, SCHEMA
 from calve.event.reject import REJECTS, Reject, rejects_table
 from calve.event.validate_json import validated, whole_array
@@ -37,20 +38,20 @@ class Processors:
     Attributes:
         entries: Name, key path and settings of each, in order.
         expressions: Their compiled expressions, by kind and text.
-        tags: Whether a processor may tag events.
+        sets: The metadata attributes that they may set, `TAGS` among them.
         splits: Whether a processor may split events.
     """
 
     entries: tuple[tuple[str, str, ProcessorSettings], ...]
     expressions: Mapping[tuple[str, str], Expression] = field(default_factory=dict)
-    tags: bool = False
+    sets: tuple[str, ...] = ()
     splits: bool = False
 
     @property
     def metadata(self) -> frozenset[str]:
         """The metadata attributes of the source that they read."""
         return frozenset(
-            name for expression in self.expressions.values() for name in expression.metadata if name != TAGS
+            name for expression in self.expressions.values() for name in expression.metadata if name not in self.sets
         )
 
 
@@ -62,26 +63,31 @@ def compiled(plugins: Sequence[Plugin], metadata: Collection[str]) -> Processors
         metadata: The metadata attributes of events.
 
     Raises:
-        SettingsError: An expression is invalid.
+        SettingsError: An expression is invalid, or an attribute is one of the source.
     """
     if not plugins:
         return None
+    named = (name for plugin in plugins for name in getattr(plugin.value, "attributes", ()))
     has_tags = any(getattr(plugin.value, "tags", ()) for plugin in plugins)
-    compiler = Compiler([*metadata, *([TAGS] if has_tags else [])])
+    sets = tuple(dict.fromkeys([*([TAGS] if has_tags else []), *named]))
+    if already := sorted({*sets} & {*metadata}):
+        hint = "Choose another name for the attribute"
+        raise SettingsError(f"{already[0]} is a metadata attribute of the source", step="settings", hint=hint)
+    compiler = Compiler([*metadata, *sets])
     steps = [step for plugin in plugins for step in plugin.value.steps(compiler)]
     entries = tuple(
         (plugin.name, plugin.path, plugin.value.shipped() if hasattr(plugin.value, "shipped") else plugin.value)
         for plugin in plugins
     )
-    return Processors(entries, compiler.known, has_tags, any(getattr(step, "splits", False) for step in steps))
+    return Processors(entries, compiler.known, sets, any(getattr(step, "splits", False) for step in steps))
 
 
 class Processed(NamedTuple):
     """A batch after its processors.
 
     Attributes:
-        rows: The columns of the input with the new `event`, and `_original`, without `malformed`; `tags` and
-            `event_part` if a processor can set them.
+        rows: The columns of the input with the new `event`, and `_original`, without `malformed`; the metadata
+            attributes and `event_part` that a processor can set.
         malformed: Events of the input that are no JSON objects (`REJECTS`).
         failed: Events that a processor could not process (`REJECTS`); their positions are those in `failed_rows`.
         failed_rows: The events of `failed` as they were read.
@@ -141,8 +147,8 @@ class Chain:
             touched = done.changed[numbers].tobytes()
             return self._work(_Begun(events, now, numbers, self._program.processors, touched), outcome)
         rows = self._without_working(events)
-        if self._processors.tags:
-            rows = rows.append_column(TAGS, pa.nulls(len(rows), pa.string()))
+        for name in self._processors.sets:
+            rows = rows.append_column(name, pa.nulls(len(rows), pa.string()))
         outcome.add(_with_texts(rows, texts), numbers)
         outcome.failed_rows.append(rows.slice(0, 0))
         return None
@@ -186,8 +192,7 @@ class Chain:
         origins = [working.origins[row] for row in chosen]
         kept = self._without_working(rows)
         kept = kept if origins == list(range(len(rows))) else kept.take(pa.array(origins, pa.int64()))
-        if self._processors.tags:
-            kept = kept.append_column(TAGS, working.tag_texts(chosen))
+        kept = working.with_metadata(kept, chosen, self._processors.sets)
         if self._processors.splits or PART in rows.column_names:
             kept = kept.append_column(PART, pa.array([working.part(row) for row in chosen], pa.string()))
         return kept

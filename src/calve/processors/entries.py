@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from calve.processors.expressions import Compiler, condition, format_string, value_expression
 from calve.processors.fields import MISSING, Event, FieldKey, encode, opened, text_of
 from calve.processors.patterns import matcher, pattern
-from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep, ValueChange, change_each
+from calve.processors.step import AttributeStep, ChangeStep, ProcessorError, ProcessorStep, ValueChange, change_each
 from calve.settings.option import option
+
+if TYPE_CHECKING:
+    from calve.processors.evaluation import Evaluation
+    from calve.processors.event_batch import EventBatch
 
 __all__ = [
     "AddEntries",
@@ -32,11 +36,18 @@ _WHEN = "A condition, such as `/status >= 500`; the processor changes only event
 _UNSET: Any = MISSING
 
 
+def _checked_key(text: str | None) -> object:
+    return None if text is None else FieldKey.checked(text)
+
+
 @dataclass(frozen=True)
 class AddEntry:
     """One entry that `add_entries` adds."""
 
-    key: str = option(doc="The key of the entry; it may contain fields, as in `${/name}`.", check=FieldKey.checked)
+    key: str | None = option(None, "The key of the entry; it may contain fields, as in `${/name}`.", check=_checked_key)
+    metadata_key: str | None = option(
+        None, "The name of a metadata attribute, instead of `key`; `getMetadata` reads it, also in routes and names."
+    )
     value: Any = option(_UNSET, "The value: text, a number, a boolean, null, a list or a map.")
     format: str | None = option(None, "The value as text with fields, such as `${first}-${last}`.", check=format_string)
     value_expression: str | None = option(
@@ -52,12 +63,18 @@ class AddEntry:
         kinds = (self.value is not _UNSET, self.format is not None, self.value_expression is not None)
         if sum(kinds) != 1:
             yield "key", "exactly one of value, format and value_expression must be set"
+        if (self.key is None) == (self.metadata_key is None):
+            yield "key", "exactly one of key and metadata_key must be set"
+        if self.metadata_key is not None and (self.append_if_key_exists or self.iterate_on is not None):
+            yield "metadata_key", "cannot be combined with append_if_key_exists and iterate_on"
         if self.overwrite_if_key_exists and self.append_if_key_exists:
             yield "append_if_key_exists", "overwrite_if_key_exists and append_if_key_exists cannot be combined"
 
     def step(self, compiler: Compiler) -> ProcessorStep:
         """Build the step."""
-        when, target = compiler.condition(self.add_when), self._target()
+        if self.key is None:
+            return self._metadata_step(compiler)
+        when, target = compiler.condition(self.add_when), self._target(self.key)
         key, overwrites = FieldKey(self.key), self.overwrite_if_key_exists
         is_for_core = "${" not in self.key and not self.append_if_key_exists and self.iterate_on is None
 
@@ -85,18 +102,29 @@ class AddEntry:
             return added(lambda event: _or_null(source.get(event)), "point", source, key, overwrites)
         return ValueChange(compiler.value(self.value_expression), partial(self._add_computed, target), when)
 
-    def _target(self) -> Callable[[Event], FieldKey]:
-        if "${" not in self.key:
-            key = FieldKey(self.key)
+    def _metadata_step(self, compiler: Compiler) -> AttributeStep:
+        when, name = compiler.condition(self.add_when), self.metadata_key or ""
+        if self.value is not _UNSET:
+            text = text_of(msgspec.Raw(encode(self.value)))
+            return AttributeStep(name, lambda batch, rows: [text] * len(rows), self.overwrite_if_key_exists, when)
+        if self.format is not None:
+            texts = compiler.format(self.format)
+            return AttributeStep(name, partial(_evaluated, texts), self.overwrite_if_key_exists, when)
+        values = compiler.value(self.value_expression or "")
+        return AttributeStep(name, partial(_evaluated_json, values), self.overwrite_if_key_exists, when)
+
+    def _target(self, key_text: str) -> Callable[[Event], FieldKey]:
+        if "${" not in key_text:
+            key = FieldKey(key_text)
             return lambda event: key
-        parts = _parts(self.key)
+        parts = _parts(key_text)
         if parts is None:
             raise ProcessorError("a key may contain fields, such as ${/name}, but no other expressions")
         return lambda event: _dynamic_key(_filled(parts, event))
 
     def _add_computed(self, target: Callable[[Event], FieldKey], event: Event, value: str | None) -> bool:
         if value is None:
-            raise ProcessorError(f"{self.value_expression} cannot be evaluated", self.key)
+            raise ProcessorError(f"{self.value_expression} cannot be evaluated", self.key or "")
         return self._add(event, target(event), msgspec.Raw(value.encode()))
 
     def _add(self, event: Event, key: FieldKey, value: Any) -> bool:
@@ -120,6 +148,11 @@ class AddEntries:
     """Adds entries to events."""
 
     entries: list[AddEntry] = option(doc="The entries, in order.", minimum=1)
+
+    @property
+    def attributes(self) -> list[str]:
+        """Metadata attributes that it may set."""
+        return [entry.metadata_key for entry in self.entries if entry.metadata_key is not None]
 
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each entry."""
@@ -288,3 +321,12 @@ def _dynamic_key(text: str) -> FieldKey:
 
 def _or_null(value: Any) -> Any:
     return None if value is MISSING else value
+
+
+def _evaluated(texts: Evaluation, batch: EventBatch, rows: Sequence[int]) -> list[str | None]:
+    return batch.evaluate(texts, rows)
+
+
+def _evaluated_json(values: Evaluation, batch: EventBatch, rows: Sequence[int]) -> list[str | None]:
+    texts = batch.evaluate(values, rows)
+    return [None if text in (None, "null") else text_of(msgspec.Raw(text.encode())) for text in texts]

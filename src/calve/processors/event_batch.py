@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class EventBatch:
         origins: For each row the position of its event in the input.
         parts: For each row which part of the input's event it is, as in `0.2`; None: the whole.
         tags: The tags of rows that have some.
+        attributes: By name, the text of a metadata attribute for rows to which a processor has given it.
         rejects: Events that failed, by their position in the input.
         dropped: How many events were dropped.
         added: How many more events there are, because events were split.
@@ -46,6 +47,7 @@ class EventBatch:
         self.origins = list(range(count))
         self.parts: list[str | None] = [None] * count
         self.tags: dict[int, list[str]] = {}
+        self.attributes: dict[str, dict[int, str]] = {}
         self.rejects: list[Reject] = []
         self.dropped = 0
         self.added = 0
@@ -169,9 +171,21 @@ class EventBatch:
         ]
         return pa.array(encoded, pa.binary()), rows
 
-    def tag_texts(self, rows: Sequence[int]) -> pa.Array:
-        """Return the tags of rows as JSON text; null for a row without tags."""
-        return pa.array([encode(self.tags[row]).decode() if row in self.tags else None for row in rows], pa.string())
+    def with_metadata(self, table: pa.Table, rows: Sequence[int], names: Collection[str]) -> pa.Table:
+        """Return a table with a row for each of some rows, and columns of text with what processors have set.
+
+        Args:
+            table: The table; columns of these names are replaced.
+            rows: The rows.
+            names: Names of attributes, or `TAGS`: a JSON list. An event without it has null.
+        """
+        table = table.drop_columns([name for name in names if name in table.column_names])
+        for name in names:
+            texts = self.attributes.get(name, {})
+            if name == TAGS:
+                texts = {row: encode(self.tags[row]).decode() for row in rows if row in self.tags}
+            table = table.append_column(name, pa.array([texts.get(row) for row in rows], pa.string()))
+        return table
 
     def json_text(self, row: int) -> str:
         """Return the event of a row as it is now."""
@@ -188,6 +202,9 @@ class EventBatch:
         self._wanted.append(wanted[1:] if wanted else wanted)
         if row in self.tags:
             self.tags[len(self._events) - 1] = list(self.tags[row])
+        for texts_by_row in self.attributes.values():
+            if row in texts_by_row:
+                texts_by_row[len(self._events) - 1] = texts_by_row[row]
 
     def _remove(self, rows: set[int]) -> None:
         if rows:
@@ -203,9 +220,7 @@ class EventBatch:
         table = self._rows.take(pa.array([self.origins[row] for row in rows], pa.int64()))
         texts = pa.array([self.json_text(row) for row in rows], pa.string())
         table = table.set_column(table.column_names.index(JSON), JSON, texts)
-        if TAGS in table.column_names:
-            table = table.drop_columns([TAGS])
-        return table.append_column(TAGS, self.tag_texts(rows))
+        return self.with_metadata(table, rows, [TAGS, *self.attributes])
 
 
 def _picked(event: Event | None, fields: Sequence[str]) -> str:

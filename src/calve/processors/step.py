@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from calve.processors.expressions import Compiler
 
 __all__ = [
+    "AttributeStep",
     "ChangeStep",
     "Drop",
     "ProcessorError",
@@ -163,6 +164,31 @@ class TextsChange:
                 batch.fail(row, str(error), error.field, self.tags)
             except Exception as error:  # a bug must not lose other events
                 batch.fail(row, f"{type(error).__name__}: {error}", "", self.tags)
+
+
+@dataclass(frozen=True)
+class AttributeStep:
+    """Sets a metadata attribute of each event.
+
+    Attributes:
+        name: The attribute.
+        texts: Returns its text for each of some rows of a batch; None for a row that gets none.
+        overwrites: Whether it replaces what an earlier step has set.
+        when: As in `ChangeStep`.
+    """
+
+    name: str
+    texts: Callable[[EventBatch, Sequence[int]], Sequence[str | None]]
+    overwrites: bool
+    when: Evaluation | None = None
+
+    def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
+        """Set the attribute."""
+        rows = batch.selected(self.when, rows)
+        texts_by_row = batch.attributes.setdefault(self.name, {})
+        for row, text in zip(rows, self.texts(batch, rows), strict=True):
+            if text is not None and (self.overwrites or row not in texts_by_row):
+                texts_by_row[row] = text
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ ACCEPTED = "Accepted"
 WITHOUT = {
     "Date.locale",
     "Date.origination_timestamp_to_metadata",
+    "FileSettings.record_type",
     "Grok.tags_on_timeout",
     "Grok.timeout_millis",
     "HttpSettings.thread_count",

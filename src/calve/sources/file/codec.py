@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.event.columns import EVENT, MALFORMED
 from calve.event.json_text import to_json
 from calve.sources.file.avro import read_avro
 from calve.sources.file.delimited import read_csv
@@ -74,12 +76,15 @@ class Part:
 def codec_of(path: str, settings: FileSettings) -> CodecSettings | None:
     """Return the codec of a file, from the settings or the file name extension; None if unknown."""
     name = strip_suffix(path).lower()
+    if settings.format_:
+        return _BY_SUFFIX[".txt" if settings.format_ == "plain" else ".ndjson" if settings.tail else ".json"]
     return settings.codec or next((codec for suffix, codec in _BY_SUFFIX.items() if name.endswith(suffix)), None)
 
 
 def divisible(codec: CodecSettings, compression: str) -> bool:
     """Return whether several tasks may read a file: lines, events or row groups can be found from any position."""
-    return codec.parquet is not None or (compression == "none" and codec.has_lines)
+    has_beginning = codec.newline is not None and codec.newline.has_beginning
+    return codec.parquet is not None or (compression == "none" and codec.has_lines and not has_beginning)
 
 
 def ranges(size_bytes: int, part_bytes: int) -> list[tuple[int, int]]:
@@ -110,7 +115,10 @@ def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterat
     else:
         is_text = codec.newline is not None
         batches = read_lines(_stream(file, part, settings), rows, numbered=part.start == 0, is_text=is_text)
-        yield from _messages(batches, "line") if is_text else batches
+        if codec.newline:
+            yield from _lines(batches, codec.newline) if codec.newline.has_beginning else _messages(batches, "line")
+        else:
+            yield from batches
 
 
 def _stream(file: pa.NativeFile, part: Part, settings: FileSettings) -> Stream:
@@ -125,19 +133,33 @@ def _following(file: pa.NativeFile, part: Part, stream: Stream) -> Stream | None
     return Lines(file, part.end, part.size, part.size, AHEAD_BYTES) if isinstance(stream, Lines) else None
 
 
-def _messages(batches: Iterator[pa.RecordBatch], unit: str) -> Iterator[pa.RecordBatch]:
-    """Convert each text to an object with the field `message`; a text that is not UTF-8 is rejected."""
+def _lines(batches: Iterator[pa.RecordBatch], codec: NewlineCodec) -> Iterator[pa.RecordBatch]:
+    """Convert the lines of a whole file to objects, without those that are skipped, and with its header."""
+    header: dict[str, str] | None = None if codec.header_destination else {}
     for batch in batches:
-        texts, reasons, *others = batch.columns
+        number = batch["file_row"]
+        rest = batch.filter(pc.or_kleene(pc.greater(number, codec.skip_lines), number.is_null()))
+        if header is None and len(rest) and rest[MALFORMED][0].as_py() is None:
+            header, rest = {codec.header_destination or "": rest[EVENT][0].as_py().decode(errors="replace")}, rest[1:]
+        yield from _messages(iter([rest]), "line", header or {})
+
+
+def _messages(
+    batches: Iterator[pa.RecordBatch], unit: str, others: Mapping[str, str] = MappingProxyType({})
+) -> Iterator[pa.RecordBatch]:
+    """Convert each text to an object with `message` and other fields; a text that is not UTF-8 is rejected."""
+    for batch in batches:
+        texts, reasons, *places = batch.columns
         try:
             decoded = texts.cast(pa.string())
         except pa.ArrowInvalid:
             decoded = pa.array([_decoded(text) for text in texts.to_pylist()], pa.string())
             no_text = pa.scalar(f"The {unit} is not UTF-8", pa.string())
             reasons = pc.coalesce(reasons, pc.if_else(decoded.is_valid(), None, no_text))
-        objects = to_json(pa.table({"message": decoded})).combine_chunks()
+        fields = {name: pa.repeat(pa.scalar(text, pa.string()), len(decoded)) for name, text in others.items()}
+        objects = to_json(pa.table({"message": decoded} | fields)).combine_chunks()
         events = pc.if_else(reasons.is_null(), objects, texts)
-        yield pa.record_batch([events, reasons, *others], schema=batch.schema)
+        yield pa.record_batch([events, reasons, *places], schema=batch.schema)
 
 
 def _decoded(text: bytes | None) -> str | None:

@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 METADATA = {"file_path": pa.string(), "file_row": pa.int64()}
+_NO_FORMAT: Literal["json", "plain"] | None = None
 _WITHOUT_LINES = ("json", "csv", "parquet", "avro", "orc")
 _NOT_LINES = (".json", ".csv", ".tsv", ".parquet", ".avro", ".orc")
 
@@ -114,6 +115,16 @@ class OrcCodec:
 @dataclass(frozen=True)
 class NewlineCodec:
     """Plain text; each line becomes an object with one field, `message`."""
+
+    skip_lines: int = option(0, "How many lines at the beginning of a file are left out.", minimum=0)
+    header_destination: str | None = option(
+        None, "The field of each event for the first line that is not left out, which is no event itself.", minimum=1
+    )
+
+    @property
+    def has_beginning(self) -> bool:
+        """Whether the first lines of a file are no events; then one task reads all of it."""
+        return bool(self.skip_lines) or self.header_destination is not None
 
 
 def _check_beginning(text: str) -> None:
@@ -244,6 +255,12 @@ class FileSettings(FormatSettings):
         minimum=1,
     )
     codec: CodecSettings | None = option(None, "The format of the files. Default: by the file name extension.")
+    format_: Literal["json", "plain"] | None = option(
+        _NO_FORMAT, "Instead of `codec`: `json` (objects, one in each line or in an array), or `plain` (lines of text)."
+    )
+    record_type: Literal["event", "string"] = option(
+        "event", "Accepted for compatibility with Data Prepper; no effect: each record is an event."
+    )
     compression: Literal["automatic", "none", "gzip", "zstd"] = option(
         "automatic", "`automatic`: by the extension .gz or .zst, otherwise by the first bytes."
     )
@@ -321,11 +338,15 @@ class FileSettings(FormatSettings):
                 yield "path", f"{scheme}:// cannot be read; use a local path or s3://bucket/key"
             elif self.tail and scheme in ("s3", "s3a"):
                 yield "path", "`tail` follows local files; objects never grow, so read them without `tail`"
-            elif self.tail and not self.codec and PurePath(pattern).suffix in _NOT_LINES:
+            elif self.tail and not self.codec and not self.format_ and PurePath(pattern).suffix in _NOT_LINES:
                 yield (
                     "path",
                     f"`tail` reads lines; if {PurePath(pattern).name} has lines of JSON, set codec: {{ndjson: {{}}}}",
                 )
+        if self.codec and self.format_:
+            yield "format", "cannot be combined with codec"
+        if self.tail and self.codec and self.codec.newline and self.codec.newline.has_beginning:
+            yield "codec.newline", "`tail` reads each line; skip_lines and header_destination are for whole files"
         if self.tail and self.codec and not self.codec.has_lines:
             yield "codec", f"`tail` reads lines, and {self.codec.name} has none; use newline, ndjson or multiline"
         if self.tail and self.compression in ("gzip", "zstd"):

@@ -19,7 +19,7 @@ from calve.catalog import namespaces
 from calve.catalog.attempt import Attempt, table_of
 from calve.catalog.diagnose import disk_explained, not_opened
 from calve.catalog.namespaces import unless
-from calve.catalog.probe import SCHEMA, Storage, try_storing
+from calve.catalog.probe import SCHEMA, Storage, has_staged_files, try_storing
 from calve.catalog.retry import retried
 from calve.catalog.sqlite import embedded
 from calve.catalog.steady import Steady
@@ -240,11 +240,15 @@ class Catalog:
             CalveError: It could not be created or written.
         """
         with disk_explained(location or self.warehouse), java_errors("try the storage", self.name):
-            identifier = f"{namespace}.calve_probe_{uuid.uuid4().hex}"
+            name = f"calve_probe_{uuid.uuid4().hex}"
+            identifier = f"{namespace}.{name}"
             builder = self.table_builder(identifier, self.schema(SCHEMA), properties, location)
             staged = builder.createTransaction().table()
             location_uri = str(staged.location())
             self.trust.check(namespace, location_uri, {})
+            if has_staged_files(location_uri, name, staged.io()):
+                builder.create()
+                self._java.dropTable(self._identifier(identifier), False)
             try_storing(location_uri, staged.io())
             return Storage(location_uri, self.io_properties(staged), staged.io())
 

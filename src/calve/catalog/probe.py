@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
 import uuid
 from typing import Any, NamedTuple
 
-from calve.engine.java.errors import java_errors
+from calve.engine.java.errors import JAVA_ERRORS, java_errors
 from calve.state.durable import local_path, try_folder
 
-__all__ = ["SCHEMA", "Storage", "try_storing"]
+__all__ = ["SCHEMA", "Storage", "has_staged_files", "try_storing"]
 
 SCHEMA = json.dumps(
     {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
 )
 """The schema of a table that is tried."""
+
+
+_BUCKET = re.compile(r"s3[an]?://[^/]+")
 
 
 class Storage(NamedTuple):
@@ -32,6 +37,27 @@ class Storage(NamedTuple):
         """
         with java_errors("try the storage", self.location):
             self.io.deleteFile(path)
+
+
+def has_staged_files(location: str, name: str, io: Any) -> bool:
+    """Return whether the server keeps files of a table whose creation was only begun, as SeaweedFS does.
+
+    No client may delete them, but the server does once the table was created and dropped.
+
+    Args:
+        location: The location of the table.
+        name: Its name, which no other table has.
+        io: Java's FileIO of the table.
+    """
+    bucket = _BUCKET.match(location)
+    if bucket is None:
+        return False
+    with contextlib.suppress(*JAVA_ERRORS):  # other servers need not permit to list there
+        staged = io.listPrefix(f"{bucket[0]}/.iceberg_staged/").iterator()
+        while staged.hasNext():
+            if f"/{name}/" in str(staged.next().location()):
+                return True
+    return False
 
 
 def try_storing(location: str, io: Any) -> None:

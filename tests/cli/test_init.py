@@ -12,6 +12,7 @@ import calve
 from calve.cli.main import calve as command
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse
+from dashboard.states import ORDERS, lake
 
 
 @pytest.fixture(autouse=True)
@@ -86,6 +87,38 @@ def test_of_files_it_shows_the_table_that_they_would_make() -> None:
     assert done.exit_code == 0, done.output
     assert "What it would make of in.csv" in done.output
     assert "total double" in done.output
+
+
+def test_another_delimiter_of_csv_is_said_and_written() -> None:
+    Path("sales.csv").write_text("id;city\n1;Bern\n")
+    done = init("--source", "file", "--from", "*.csv", "--table", "shop.sales")
+    assert "sales.csv is one cell with ; in it: taken for the delimiter" in done.output
+    assert "city string" in done.output
+    (pipeline,) = parse(Path("pipeline.yaml"), PLUGINS).pipelines
+    assert pipeline.source.value.codec.csv.delimiter == ";"
+
+
+def test_of_an_iceberg_catalog_it_shows_tables_with_columns_and_first_rows(tmp_path: Path) -> None:
+    lake(tmp_path / "lakehouse", "shop.orders", ORDERS)
+    done = init("--source", "iceberg", "--from", "shop.orders")
+    assert "The catalog in ./lakehouse has 1 table:" in done.output
+    assert "shop.orders: id long, city string, at timestamptz" in done.output
+    assert ["1", "Bern", "2026-11-22", "09:00:00+00:…"] in [line.split() for line in done.output.splitlines()]
+    text = Path("pipeline.yaml").read_text()
+    assert "# shop.orders: id long, city string, at timestamptz" in text
+    done = init("b.yaml", "--source", "iceberg", "--from", "shop.none", "--key", "id")
+    assert "There is no table shop.none: correct table_name" in done.output
+
+
+def test_a_secret_of_a_catalog_does_not_go_into_the_file() -> None:
+    rest = ["type=rest", "uri=http://127.0.0.1:1", "warehouse=w", "s3.secret-access-key=hunter2"]
+    options = [part for each in rest for part in ("--catalog", each)]
+    assert init("--source", "iceberg", "--from", "shop.orders", "--offline", *options).exit_code == 0
+    assert "hunter2" not in Path("pipeline.yaml").read_text()
+    (pipeline,) = parse(Path("pipeline.yaml"), PLUGINS).pipelines
+    assert pipeline.source.value.catalogs == [
+        {"type": "rest", "uri": "http://127.0.0.1:1", "warehouse": "w", "s3.secret-access-key": ""}
+    ]
 
 
 @pytest.mark.parametrize(

@@ -50,6 +50,22 @@ def test_the_pipeline_of_a_load_is_printed_as_yaml_that_calve_takes(arguments: t
         assert {name: getattr(given.csv, name) for name in codec["csv"]} == codec["csv"]  # type: ignore[index]
 
 
+@pytest.mark.parametrize(("character", "written"), [(";", ";"), ("\t", r"\t"), ("|", "|")])
+def test_files_whose_cells_have_another_delimiter_are_not_loaded_as_one_column(
+    character: str, written: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text(f"id{character}city\n1{character}Bern\n")
+    done = CliRunner().invoke(command, ["load", "*.csv", "shop.orders"])
+    assert done.exit_code == 2
+    assert "nothing was loaded" in done.output
+    assert f"calve load '*.csv' shop.orders --delimiter '{written}'" in done.output
+    again = CliRunner().invoke(command, ["load", "*.csv", "shop.orders", "--delimiter", written, "--print"])
+    assert parse_text(again.stdout, PLUGINS).pipelines[0].source.value.codec.csv.delimiter == character
+    assert not Path("calve-state").exists()
+    assert CliRunner().invoke(command, ["load", "*.csv", "shop.orders", "--delimiter", ",", "--print"]).exit_code == 0
+
+
 def test_rows_are_mappings_or_anything_with_arrows_stream() -> None:
     assert as_table(ROWS).to_pylist() == ROWS
     assert as_table(pa.table({"id": [1]})).to_pylist() == [{"id": 1}]

@@ -65,6 +65,7 @@ _SMALL_BYTES = 1 << 20
 @click.option("--tables", multiple=True, metavar="PATTERN", help="Tables of a database as schema.table; repeatable.")
 @click.option("--key", multiple=True, metavar="COLUMN", help="Identifies a row; repeatable. [default: what it finds]")
 @click.option("--registry", default="", metavar="URL", help="The schema registry of a topic.")
+@options.catalog_of_source
 @click.option("--offline", is_flag=True, help="Do not ask the source what it has.")
 @options.debug
 @click.pass_context
@@ -73,15 +74,16 @@ def init(
 ) -> None:
     """Ask three questions, see what the source has, and write a pipeline that runs. Options answer in advance.
 
-    Of a database it lists tables, columns, keys and first rows; of a topic the format of the records and their key, of
-    a bucket the format of the objects; of these and of files, what the pipeline would make of the first ones. It
-    changes nothing there. If the source does not answer, the pipeline is written all the same.
+    Of a database and of an Iceberg catalog it lists tables, columns, keys and first rows; of a topic the format of the
+    records and their key, of a bucket the format of the objects; of these and of files, what the pipeline would make
+    of the first ones. It changes nothing there. If the source does not answer, the pipeline is written all the same.
 
     Examples:
       calve init
       calve init orders.yaml --source kafka --from localhost:9092/orders --table shop.orders
       calve init orders.yaml --source kafka --from localhost:9092/orders --table shop.orders --registry http://localhost:8081
       calve init shop.yaml --source postgres --from postgres://calve@db.internal/shop --tables 'public.*'
+      calve init mirror.yaml --source iceberg --from shop.orders --table shop.mirror
       calve init sales.yaml --source file --from 'in/*.csv' --table shop.sales
     """
     if path.exists():
@@ -97,7 +99,7 @@ def init(
         echo("", err=True)
         hint = "Answer by options: calve init NAME.yaml --source SOURCE --from LOCATION --table NAMESPACE.TABLE"
         raise _refused(path, "There is no terminal to ask, and an answer is missing", hint) from None
-    answers = Answers(chosen, str(location), str(table), more["tables"], more["key"], more["registry"])
+    answers = Answers(chosen, str(location), str(table), more["tables"], more["key"], more["registry"], more["catalog"])
     proposed = Proposal(key=answers.key) if more["offline"] else _found(answers)
     _write(path, _pipeline(answers, proposed))
     _tell(ctx, path, answers, proposed)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from calve.cli.table import columns
@@ -31,6 +32,7 @@ class Answers:
         tables: Patterns of tables of a database; none: all that the place names.
         key: The columns that identify a row; none: what the source says.
         registry: The address of a schema registry.
+        catalog: The properties of the catalog of a table; none: the embedded one.
     """
 
     source: str
@@ -39,6 +41,7 @@ class Answers:
     tables: tuple[str, ...] = ()
     key: tuple[str, ...] = ()
     registry: str = ""
+    catalog: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Proposal:
         comments: Lines for the YAML about the source.
         serde_format: The format of a topic's records; empty: unknown.
         codec: The codec of objects; empty: unknown.
+        delimiter: What divides the cells of CSV, as YAML has it between double quotes; empty: the usual one.
         key: The columns that identify a row.
         times: Columns that partitions may be made of.
         is_change: Whether records are changes of rows.
@@ -62,6 +66,7 @@ class Proposal:
     comments: tuple[str, ...] = ()
     serde_format: str = ""
     codec: str = ""
+    delimiter: str = ""
     key: tuple[str, ...] = ()
     times: tuple[str, ...] = ()
     is_change: bool = False
@@ -83,6 +88,8 @@ def proposal(answers: Answers, settings: Any) -> Proposal:
         "mysql": _database,
         "kafka": _topic,
         "s3": _bucket,
+        "file": _files,
+        "iceberg": _iceberg_tables,
     }
     finder = finders.get(answers.source)
     return replace(finder(answers, settings), **_given(answers)) if finder else Proposal(key=answers.key)
@@ -103,21 +110,56 @@ def _database(answers: Answers, settings: Any) -> Proposal:
     )
 
 
+def _files(answers: Answers, settings: Any) -> Proposal:
+    from calve.sources.file.csv_check import OtherDelimiter
+
+    other = OtherDelimiter.of(settings)
+    if other is None:
+        return Proposal()
+    seen = f"The first row of {other.path} is one cell with {other.delimiter} in it: taken for the delimiter"
+    return Proposal(seen=(harmless(seen),), delimiter=other.delimiter)
+
+
+def _iceberg_tables(answers: Answers, settings: Any) -> Proposal:
+    from calve.catalog.sqlite import embedded
+    from calve.operate.table_preview import preview
+
+    catalog = preview(answers.catalog or embedded(Path("lakehouse")), answers.location)
+    chosen = next((table for table in catalog.tables if table.name == answers.location), None)
+    place = answers.catalog.get("uri") or answers.catalog.get("warehouse") or "The catalog in ./lakehouse"
+    count = len(catalog.tables) + catalog.others
+    more = f"; the first {len(catalog.tables)}:" if catalog.others else ":"
+    absence = () if chosen else (harmless(f"There is no table {answers.location}: correct table_name"),)
+    return Proposal(
+        seen=(harmless(f"{place} has {many(count, 'table')}{more}"), *_described_tables(catalog), *absence),
+        comments=(_described(chosen),) if chosen else (),
+        key=chosen.key if chosen else (),
+        times=chosen.times if chosen else (),
+    )
+
+
 def _tables(selection: Preview, server: str) -> Iterator[str]:
     count = len(selection.tables) + selection.others
     yield f"{server} has {many(count, 'table')} that {'is' if count == 1 else 'are'} selected" + (
         f"; the first {len(selection.tables)}:" if selection.others else ":"
     )
+    lacks_key = (
+        "    no key: it is excluded, as PostgreSQL and MySQL send changes by key; "
+        "no_key: append makes each change a row"
+    )
+    yield from _described_tables(selection, lacks_key)
+
+
+def _described_tables(selection: Preview, lacks_key: str = "") -> Iterator[str]:
+    """Yield each table with its columns and first rows; `lacks_key` below those without a key."""
     for table in selection.tables:
         yield f"  {_described(table)}"
         if table.rows:
             rows = [list(map(_shown, row)) for row in table.rows]
-            yield from (f"    {line}" for line in columns([_shown(name) for name, _, _ in table.columns], rows))
-        if not table.key:
-            yield (
-                "    no key: it is excluded, as PostgreSQL and MySQL send changes by key; "
-                "no_key: append makes each change a row"
-            )
+            names = [_shown(name) for name, _, _ in table.columns][: len(rows[0])]
+            yield from (f"    {line}" for line in columns(names, rows))
+        if lacks_key and not table.key:
+            yield lacks_key
 
 
 def _described(table: TablePreview) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from calve.cli.init_proposal import Answers, Proposal
+from calve.credentials import is_secret_key
 from calve.errors import SettingsError
 from calve.operate.database_address import DatabaseAddress
 
@@ -65,7 +67,10 @@ def _kafka(answers: Answers, proposed: Proposal) -> str:
 
 def _file(answers: Answers, proposed: Proposal) -> str:
     path = answers.location
-    codec = "codec: {csv: {infer_types: true}}    # numbers are numbers; delimiter, encoding: docs/files.md"
+    delimiter = f', delimiter: "{proposed.delimiter}"' if proposed.delimiter else ""
+    codec = (
+        f"codec: {{csv: {{infer_types: true{delimiter}}}}}    # numbers are numbers; delimiter, encoding: docs/files.md"
+    )
     more = f"\n      {codec}" if ".csv" in path else ""
     return f"""\
     file:
@@ -92,13 +97,26 @@ def _s3(answers: Answers, proposed: Proposal) -> str:
 
 
 def _iceberg(answers: Answers, proposed: Proposal) -> str:
+    note = "" if proposed.key else "   # the columns that identify a row: the table names none"
+    comments = "".join(f"          # {line}\n" for line in proposed.comments)
     return f"""\
     iceberg:                                # the rows of a table, then each change of them
       tables:
         - table_name: {_text(answers.location)}
-          identifier_columns: [{", ".join(map(_text, proposed.key)) or "id"}]
-      # catalog: {{type: rest, uri: "https://…", warehouse: …}}
+          identifier_columns: [{", ".join(map(_text, proposed.key)) or "id"}]{note}
+{comments}      {_catalog(answers.catalog)}
 """
+
+
+def _catalog(properties: Mapping[str, str]) -> str:
+    """Return the option `catalog`; what is secret is taken from the environment."""
+    if not properties:
+        return '# catalog: {type: rest, uri: "https://…", warehouse: …}    a catalog of yours instead of ./lakehouse'
+    written = {
+        key: f"${{env:{re.sub('[^A-Z0-9]+', '_', key.upper())}:-}}" if is_secret_key(key) else value
+        for key, value in properties.items()
+    }
+    return f"catalog: {{{', '.join(f'{_text(key)}: {_text(value)}' for key, value in written.items())}}}"
 
 
 def _postgres(answers: Answers, proposed: Proposal) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +27,9 @@ __all__ = ["load"]
 @click.argument("source", metavar="FILES|DATABASE")
 @click.argument("target", metavar="[NAMESPACE.TABLE|FOLDER]", required=False)
 @click.option("--key", multiple=True, metavar="COLUMN", help="Identifies a row: a later one replaces it; repeatable.")
-@click.option("--delimiter", metavar="CHARACTER", help="Between the cells of CSV. [default: a comma; of .tsv a tab]")
+@click.option(
+    "--delimiter", metavar="CHARACTER", help=r"Between the cells of CSV; \t: a tab. [default: a comma; of .tsv a tab]"
+)
 @click.option("--encoding", metavar="NAME", help="Of CSV, e.g. windows-1252. [default: utf-8]")
 @click.option(
     "--tables",
@@ -35,6 +38,7 @@ __all__ = ["load"]
     help="Tables of a database as schema.table, with * and ?; repeatable. [default: public.*; MySQL: the database]",
 )
 @click.option("--exclude", multiple=True, metavar="PATTERN", help="Tables not to load; repeatable.")
+@click.option("--allow-empty", is_flag=True, help="End with exit code 0 even if there is no file to read.")
 @click.option("--keep-slot", is_flag=True, help="Keep PostgreSQL's replication slot: the next call reads changes only.")
 @click.option("--print", "only_print", is_flag=True, help="Only print the pipeline as YAML, to go on from there.")
 @options.state
@@ -65,8 +69,11 @@ def load(ctx: click.Context, /, source: str, target: str | None, only_print: boo
     if address is not None:
         pipeline = database_pipeline(address, chosen["tables"], chosen["exclude"], catalog_in(target or "lakehouse"))
     else:
-        pipeline = load_pipeline(source, str(target), chosen["key"], chosen["delimiter"], chosen["encoding"])
+        delimiter = "\t" if chosen["delimiter"] == r"\t" else chosen["delimiter"]
+        pipeline = load_pipeline(source, str(target), chosen["key"], delimiter, chosen["encoding"])
     text = yaml.safe_dump(pipeline, sort_keys=False, allow_unicode=True)
+    if address is None and not chosen["delimiter"]:
+        _check_delimiter(text, source, str(target))
     if only_print:
         echo(text, nl=False)
         return
@@ -75,15 +82,16 @@ def load(ctx: click.Context, /, source: str, target: str | None, only_print: boo
     with tempfile.TemporaryDirectory(prefix="calve-load-") as folder:
         path = Path(folder, "load.yaml")
         path.write_text(text, encoding="utf-8")
-        code = _run(ctx, path, state)
+        code = _run(ctx, path, state, chosen["allow_empty"])
         if code == 0 and address is not None and address.kind == "postgres" and not chosen["keep_slot"]:
             _drop_slot(path)
     ctx.exit(code)
 
 
-def _run(ctx: click.Context, path: Path, state: str) -> int:
+def _run(ctx: click.Context, path: Path, state: str, allow_empty: bool) -> int:
     """Run a pipeline until it has read what is there; return the exit code."""
     arguments = [str(path), "--once", "--state", state, "--metrics-port", "0"]
+    arguments += ["--allow-empty"] if allow_empty else []
     with run.make_context("load", arguments, parent=ctx) as running:
         try:
             run.invoke(running)
@@ -102,13 +110,35 @@ def _drop_slot(path: Path) -> None:
         echo(line, err=True)
 
 
+def _check_delimiter(text: str, source: str, target: str) -> None:
+    """Refuse CSV files whose first row is one cell: the wrong table would be made, and the files count as read.
+
+    Raises:
+        SettingsError: With the delimiter that they may have.
+    """
+    from calve.pipeline.plugins import PLUGINS
+    from calve.settings import only, parse_text
+    from calve.sources.file.csv_check import OtherDelimiter
+
+    other = OtherDelimiter.of(only(parse_text(text, PLUGINS).pipelines, None).source.value)
+    if other is None:
+        return
+    command = f"calve load {shlex.quote(source)} {target} --delimiter"
+    raise SettingsError(
+        f"The first row of {other.path} is one cell with {other.delimiter} in it; nothing was loaded",
+        step="settings",
+        target=source,
+        hint=f"If this separates its cells: {command} '{other.delimiter}'. If it is one column: {command} ','",
+    )
+
+
 def _check(target: str | None, chosen: Mapping[str, Any], address: DatabaseAddress | None) -> None:
     """Refuse options that are for the other kind of source.
 
     Raises:
         SettingsError: With the way out.
     """
-    of_files, of_databases = ("key", "delimiter", "encoding"), ("tables", "exclude", "keep_slot")
+    of_files, of_databases = ("key", "delimiter", "encoding", "allow_empty"), ("tables", "exclude", "keep_slot")
     what = "files" if address is None else "a database"
     for name in of_databases if address is None else of_files:
         if chosen[name]:

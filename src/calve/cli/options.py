@@ -14,6 +14,7 @@ from calve.state.store_folder import StoreFolder
 __all__ = [
     "as_duration",
     "catalog",
+    "catalog_of_source",
     "code",
     "conf",
     "debug",
@@ -110,6 +111,13 @@ catalog = click.option(
     callback=pairs("type=rest"),
     metavar="KEY=VALUE",
     help="Catalog property, as in `catalog:` of a sink; repeatable. [default: the catalog in ./lakehouse]",
+)
+catalog_of_source = click.option(
+    "--catalog",
+    multiple=True,
+    callback=pairs("type=rest"),
+    metavar="KEY=VALUE",
+    help="Property of the catalog of an Iceberg table; repeatable. [default: the catalog in ./lakehouse]",
 )
 json_output = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
 debug = click.option(

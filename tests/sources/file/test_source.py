@@ -204,7 +204,7 @@ def test_a_file_of_unknown_codec_is_told_and_the_others_go_on(tmp_path: Path, ca
     assert "set `codec`" in caplog.text
 
 
-def test_no_file_at_all_is_known_with_its_reason_until_one_was_read(tmp_path: Path) -> None:
+def test_no_file_at_all_is_known_with_its_reason_also_when_others_were_read_before(tmp_path: Path) -> None:
     def nothing(path: str = "*") -> str:
         files = opened(tmp_path, str(tmp_path / "in" / path))
         files.start(None, once=True)
@@ -222,6 +222,9 @@ def test_no_file_at_all_is_known_with_its_reason_until_one_was_read(tmp_path: Pa
     files.acknowledge(planned)
     (tmp_path / "in" / "a.ndjson").unlink()
     again = opened(tmp_path)
+    again.start(planned.position, once=True)
+    assert again.nothing_found.startswith("1 file at")
+    write(tmp_path, "a.ndjson")
     again.start(planned.position, once=True)
     assert again.nothing_found == ""
 

@@ -28,7 +28,7 @@ class Listing:
     """The files that match the patterns, listed every `poll_interval`.
 
     Attributes:
-        nothing_found: Why there is no file that was read or can be; empty: there is one.
+        nothing_found: Why there is no file now that was read or can be; empty: there is one.
 
     Args:
         settings: The source's options.
@@ -63,7 +63,7 @@ class Listing:
                 self._warn_once(pattern, f"Nothing matches {pattern} yet" if not once else f"Nothing matches {pattern}")
             matched |= {file.path: file for file in sorted(matches, key=lambda file: file.path)}
         files = [file for file in matched.values() if file.path in earlier or self._is_readable(file)]
-        self.nothing_found = "" if files or earlier else self._why_nothing(len(matched))
+        self.nothing_found = "" if files else self._why_nothing(len(matched))
         links = links_in(files, earlier)
         for link, path in list(links.items())[:1]:
             others = f"; {len(links) - 1:,} more links like this" if len(links) > 1 else ""

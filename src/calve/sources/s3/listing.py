@@ -17,11 +17,15 @@ class Listing:
     Args:
         scan: Which buckets.
         aws: Where they are.
+
+    Attributes:
+        has_known: Whether the last listing has objects that were known before.
     """
 
     def __init__(self, scan: Scan, aws: Aws) -> None:
         self._scan, self._aws = scan, aws
         self._next = 0.0
+        self.has_known = False
 
     def start(self, once: bool, pending: Iterable[str]) -> None:
         """Do nothing: the first `find` lists the buckets."""
@@ -47,11 +51,12 @@ class Listing:
         if time.monotonic() < self._next:
             return []
         new_objects: dict[str, S3Object] = {}
+        self.has_known = False
         for entry in self._scan.buckets:
             for s3_object in listed(self._aws, entry.bucket):
-                if s3_object.identity not in earlier and not (
-                    s3_object.size_bytes == 0 and s3_object.key.endswith("/")
-                ):
+                if s3_object.identity in earlier:
+                    self.has_known = True
+                elif not (s3_object.size_bytes == 0 and s3_object.key.endswith("/")):
                     new_objects[s3_object.identity] = s3_object
         self._next = float("inf") if once else time.monotonic() + self._scan.scheduling.interval.total_seconds()
         return sorted(new_objects.values(), key=lambda s3_object: (s3_object.modified, s3_object.path))

@@ -76,7 +76,7 @@ class S3Source:
         """
         self._once = once
         under_way = self._objects.load(pending)
-        self._has_found = bool(self._objects.read)
+        self._has_found = bool(self._objects.read) and self._settings.delete_s3_objects_on_read
         self._finder.start(once, [s3_object.identity for s3_object in under_way])
         self._find()
 
@@ -84,7 +84,7 @@ class S3Source:
     def nothing_found(self) -> str:
         """See `FindsFiles`; a queue may be empty."""
         scan = self._settings.scan
-        if scan is None or self._has_found:
+        if scan is None or self._has_found or (isinstance(self._finder, Listing) and self._finder.has_known):
             return ""
         buckets = ", ".join(entry.bucket.bucket for entry in scan.buckets)
         return f"no object of {buckets} matches, or none has a known extension"

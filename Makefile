@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 BENCHES := $(addprefix bench-,kafka tables upserts changes databases opensearch http freshness growth healthy start job state driver executors)
-.PHONY: help setup demo demo-postgres check test fuzz crash crash-cluster faults soak bench docs site screenshots audit lock clean
+.PHONY: help setup demo demo-postgres check test fuzz crash crash-cluster faults soak bench docs site screenshots wheel audit lock clean
 
 override ROOT := $(patsubst %/,%,$(dir $(realpath $(lastword $(MAKEFILE_LIST)))))
 BIN := $(ROOT)/.venv/bin
@@ -93,6 +93,16 @@ site: setup  ## Build the documentation as a site into build/site; a wrong link 
 
 screenshots: setup  ## Take the pictures of the dashboard for docs/; needs a Chromium
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m dashboard.screenshots
+
+wheel: TARGETS := x86_64-unknown-linux-gnu aarch64-unknown-linux-gnu
+wheel: setup  ## Build wheels for Linux (glibc 2.28 and later) on x86_64 and ARM into build/wheels; needs rustup and the network
+	@test -x "$(ROOT)/build/zig/bin/cargo-zigbuild" || { "$(BIN)/python" -m venv "$(ROOT)/build/zig" && "$(ROOT)/build/zig/bin/pip" install --quiet cargo-zigbuild ziglang; }
+	@cd "$(ROOT)/core" && rustup target add $(TARGETS) 2>/dev/null
+	@cd "$(ROOT)" && rm -rf build/wheel && mkdir -p build/wheel build/wheels && git ls-files -z | xargs -0 cp --parents -t build/wheel
+	@cd "$(ROOT)/build/wheel" && export PATH="$(ROOT)/build/zig/bin:$$PATH" && for target in $(TARGETS); do \
+	  export CALVE_CORE_TARGET=$$target.2.28 && rm -rf build src/calve/compiled/*.so && PYTHONPATH=src python -m calve.compiled.build && \
+	  test -f src/calve/compiled/libcalve_core.so && pip wheel --quiet --no-deps --wheel-dir "$(ROOT)/build/wheels" . || exit 1; done
+	@ls "$(ROOT)"/build/wheels/*.whl
 
 audit: setup  ## Look for known vulnerabilities in the locked packages and crates; needs the network
 	@test -x "$(ROOT)/build/audit/bin/pip-audit" || { "$(BIN)/python" -m venv "$(ROOT)/build/audit" && "$(ROOT)/build/audit/bin/pip" install --quiet pip-audit; }

@@ -17,7 +17,14 @@ import pytest
 
 from kit.running import PATIENCE_SECONDS
 
-PAGE = Path(__file__).parents[2].joinpath("docs/first-steps.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/first-steps.md").read_text()
+ALONE = re.compile(
+    r"calve (status|tables|sql|ops|doctor|dlq (list|show)|((validate|dlq replay) orders\.yaml|(show|changes) shop\.orders"
+    r"|maintain shop\.orders --dry-run))\b"
+)
+MORE = re.compile(r"s3://|--(connect|conf|catalog|from|branch|code NOT_COERCIBLE --table)\b")
+"""Commands that need a server, or something that these tables lack."""
 BLOCKS = re.findall(r"^```(yaml|console|python)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 CONSOLE = [text for kind, text in BLOCKS if kind == "console"]
 
@@ -86,14 +93,30 @@ def test_the_first_steps_say_what_the_page_says(tmp_path: Path) -> None:
 
 
 def pages_of_readers_run(folder: Path, environment: dict[str, str]) -> None:
-    """Run what the page about reading tables shows for Calve, PyIceberg and DuckDB."""
-    text = Path(__file__).parents[2].joinpath("docs/read-tables.md").read_text()
-    commands = re.findall(r"^calve .*$", text, re.MULTILINE)
-    programs = re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
-    assert (len(commands), len(programs)) == (4, 2)
-    for command in [["bash", "-c", line] for line in commands] + [[sys.executable, "-c", line] for line in programs]:
+    """Run what the page about reading tables shows for PyIceberg and DuckDB, and each command that these tables do."""
+    text = (ROOT / "docs/read-tables.md").read_text()
+    programs = [
+        [sys.executable, "-c", program] for program in re.findall(r"^```python\n(.*?)^```$", text, re.M | re.DOTALL)
+    ]
+    commands = [["bash", "-c", line] for line in commands_for_these_tables()]
+    assert (len(programs), len(commands)) == (2, 19)
+    for command in programs + commands:
         done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, (command, done.stderr)
+
+
+def commands_for_these_tables() -> list[str]:
+    """Return the commands in the blocks of all pages that need no more than the tables and the state of this page."""
+    pages = [(ROOT / "README.md"), *(ROOT / "docs").glob("*.md")]
+    blocks = [
+        block
+        for page in pages
+        for block in re.findall(r"^```(?:sh|console|)\n(.*?)^```$", page.read_text(), re.M | re.DOTALL)
+    ]
+    lines = {
+        re.split(r"  +#|\| jq", line.removeprefix("$ "))[0].strip() for block in blocks for line in block.splitlines()
+    }
+    return sorted(line for line in lines if ALONE.match(line) and not MORE.search(line))
 
 
 def shell_text(text: str) -> str:

@@ -20,8 +20,9 @@ CARGO = f"""#!/bin/sh
 """
 CARGO += """echo "$@" >> {log}
 while [ "$1" != --profile ]; do shift; done
-mkdir -p target/$2
-echo "built of $CALVE_CORE_SOURCES" > target/$2/{name}
+out=target/${{CALVE_CORE_TARGET%%.*}}/$2
+mkdir -p $out
+echo "built of $CALVE_CORE_SOURCES GLIBC_2.18 GLIBC_2.28" > $out/{name}
 """
 FAILING = f"""#!/bin/sh
 {VERSION}
@@ -210,6 +211,16 @@ def test_a_wheel_is_for_the_oldest_system_that_its_library_runs_on(
     if content is not None:
         checkout.library.write_bytes(content)
     assert build.wheel_platform() == tag
+
+
+def test_a_wheel_for_another_machine_and_an_older_glibc_is_built_by_zig(
+    checkout: Checkout, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build.build()
+    monkeypatch.setenv("CALVE_CORE_TARGET", "aarch64-unknown-linux-gnu.2.28")
+    assert build.build() == ""
+    assert "zigbuild --target aarch64-unknown-linux-gnu.2.28 --profile release" in checkout.log.read_text()
+    assert build.wheel_platform() == "manylinux_2_28_aarch64"
 
 
 def test_the_page_on_installation_names_the_oldest_cargo_that_will_do() -> None:

@@ -3,6 +3,7 @@
 `python -m calve.compiled.build [--checked]` does it. That there is no cargo that works is no failure and told on
 stdout, as Calve works without it; that cargo fails to build is told on stderr. `--cargo` only tells what is wrong with
 cargo. A library carries the digest of its sources, so that nothing is built twice and an outdated library is noticed.
+`CALVE_CORE_TARGET` builds for another machine or an older glibc with cargo-zigbuild: `make wheel`.
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ _WITHOUT = f"Calve works without it, but {SLOWER}"
 _HINT = "To have it, install Rust (https://rustup.rs) and do this again"
 _SOURCES_VARIABLE = "CALVE_CORE_SOURCES"
 """What `ffi.rs` puts into the library."""
+_TARGET_VARIABLE = "CALVE_CORE_TARGET"
+"""A target of Rust with a version of glibc, e.g. `aarch64-unknown-linux-gnu.2.28`; not set: this machine."""
 _SOURCES = ("Cargo.toml", "Cargo.lock", "src/**/*.rs")
 _LINES = 12
 
@@ -52,7 +55,8 @@ def build(*, checked: bool = False) -> str:
 
 def digest() -> str:
     """Return the digest of the sources and of the kind of machine: it identifies a library."""
-    hasher = hashlib.sha256(f"{sys.platform} {platform.machine()} {platform.libc_ver()[0]}".encode())
+    here = f"{sys.platform} {platform.machine()} {platform.libc_ver()[0]}"
+    hasher = hashlib.sha256((_target() or here).encode())
     for file in sorted(file for pattern in _SOURCES for file in CORE.glob(pattern)):
         content = file.read_bytes()
         hasher.update(f"\n{file.relative_to(CORE).as_posix()} {len(content)}\n".encode() + content)
@@ -68,7 +72,8 @@ def wheel_platform() -> str:
         return "any"
     here = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     minors = [int(minor) for minor in re.findall(rb"GLIBC_2\.(\d+)", FILE.read_bytes())]
-    return f"manylinux_2_{max(minors)}_{here.removeprefix('linux_')}" if minors else here
+    machine = _target().partition("-")[0] or here.removeprefix("linux_")
+    return f"manylinux_2_{max(minors)}_{machine}" if minors else here
 
 
 def cargo_fault() -> str:
@@ -89,6 +94,10 @@ def cargo_fault() -> str:
     return ""
 
 
+def _target() -> str:
+    return os.environ.get(_TARGET_VARIABLE, "")
+
+
 def _oldest() -> tuple[int, int]:
     """Return the oldest version of cargo that will do."""
     version = re.search(r'rust-version = "(\d+)\.(\d+)"', (CORE / "Cargo.toml").read_text())
@@ -100,7 +109,8 @@ def _try(library: Path, profile: str, sources: str) -> str:
         return f"{fault}, so the compiled core is not built. {_WITHOUT}. {_HINT}"
     cargo = shutil.which("cargo") or "cargo"
     print(f"      cargo builds the compiled core ({profile}), some seconds", file=sys.stderr, flush=True)
-    built = CORE / "target" / profile / FILE.name
+    folder = _target().partition(".")[0]
+    built = CORE / "target" / folder / profile / FILE.name
     if said := _run(cargo, profile, sources) or ("" if built.is_file() else f"there is no {built}"):
         return f"The compiled core could not be built. {_WITHOUT}. cargo's last lines:\n{said}"
     if built != library:
@@ -110,7 +120,8 @@ def _try(library: Path, profile: str, sources: str) -> str:
 
 def _run(cargo: str, profile: str, sources: str) -> str:
     """Run cargo; return its last lines when it fails."""
-    command = [cargo, "build", "--profile", profile, "--offline", "--locked", "--target-dir", str(CORE / "target")]
+    build = ["zigbuild", "--target", _target()] if _target() else ["build"]
+    command = [cargo, *build, "--profile", profile, "--offline", "--locked", "--target-dir", str(CORE / "target")]
     environment = os.environ | {_SOURCES_VARIABLE: sources}
     try:
         subprocess.run(command, cwd=CORE, env=environment, capture_output=True, text=True, check=True)

@@ -10,8 +10,9 @@ import pytest
 from pyiceberg.transforms import BucketTransform, IdentityTransform, TruncateTransform
 
 from calve.errors import SettingsError
-from calve.table.arrow_schema import VARIANT, arrow_schema
+from calve.table.arrow_schema import arrow_schema
 from calve.table.definition import partition_spec_fields, schema_from_columns
+from calve.table.kinds import VARIANT
 from calve.table.schema import VariantType, is_variant, read_schema, read_type
 from calve.table.type_text import parse_type
 

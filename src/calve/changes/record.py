@@ -12,16 +12,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.types import (
     ArrayType,
-    BinaryType,
     DataType,
-    DateType,
-    DecimalType,
     MapType,
-    NullType,
-    StringType,
     StructType,
-    TimestampNTZType,
-    TimestampType,
     VariantType,
 )
 
@@ -31,6 +24,7 @@ from calve.changes.snapshot import Snapshot
 from calve.changes.typed import holds
 from calve.event.columns import EVENT, TYPED
 from calve.expression.sql import spark_name
+from calve.table.kinds import by_spark
 
 __all__ = ["document_id", "events", "lines", "metadata", "rendered"]
 
@@ -132,8 +126,9 @@ def document_id(changes: DataFrame, identity: RowIdentity) -> Column:
 def _key_text(changes: DataFrame, name: str) -> Column:
     column = key_column(name, changes.columns)
     kind = changes.select(column).schema.fields[0].dataType
-    text = f.base64(column) if isinstance(kind, BinaryType) else rendered(kind, column).cast("string")
-    escaped = f.regexp_replace(text, r"([\\|])", r"\\$1") if isinstance(kind, StringType) else text
+    form = by_spark(kind.simpleString()).json
+    text = f.base64(column) if form == "base64" else rendered(kind, column).cast("string")
+    escaped = f.regexp_replace(text, r"([\\|])", r"\\$1") if form == "string" else text
     return f.coalesce(escaped, f.lit(_NULL_KEY))
 
 
@@ -159,9 +154,13 @@ def _each(kind: DataType) -> Callable[[Column], Column]:
 
 
 def _scalar(kind: DataType, column: Column) -> Column:
-    if isinstance(kind, (DecimalType, DateType, NullType)):
-        return column.cast("string")
-    if isinstance(kind, (TimestampType, TimestampNTZType)):
-        text = f.replace(column.cast("string"), f.lit(" "), f.lit("T"))
-        return f.concat(text, f.lit("Z")) if isinstance(kind, TimestampType) else text
-    return f.replace(f.base64(column), f.lit(_LINE_END), f.lit("")) if isinstance(kind, BinaryType) else column
+    row = by_spark(kind.simpleString())
+    match row.json:
+        case "decimal" | "date" | "null":
+            return column.cast("string")
+        case "timestamp":
+            text = f.replace(column.cast("string"), f.lit(" "), f.lit("T"))
+            return f.concat(text, f.lit("Z")) if row.is_zoned else text
+        case "base64":
+            return f.replace(f.base64(column), f.lit(_LINE_END), f.lit(""))
+    return column

@@ -2,30 +2,13 @@
 
 from __future__ import annotations
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    BooleanType,
-    DataType,
-    DateType,
-    DecimalType,
-    DoubleType,
-    FloatType,
-    IntegerType,
-    LongType,
-    MapType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import ArrayType, DataType, MapType, StructType
+
+from calve.table.kinds import Limit, by_spark
 
 __all__ = ["holds"]
 
-_TIMES = (DateType, TimestampNTZType, TimestampType)
-_KEYS = (BinaryType, BooleanType, DecimalType, IntegerType, LongType, StringType, *_TIMES)
-"""Allowed types of map keys. Floats are excluded: their texts differ, 1.0E10 in Spark and 1e+10 in Arrow."""
-_SCALARS = (*_KEYS, DoubleType, FloatType)
+_NOT_STORED = ("time", "any", "null", "")
 
 
 def holds(kind: DataType) -> bool:
@@ -40,5 +23,11 @@ def holds(kind: DataType) -> bool:
     if isinstance(kind, ArrayType):
         return holds(kind.elementType)
     if isinstance(kind, MapType):
-        return isinstance(kind.keyType, _KEYS) and holds(kind.valueType)
-    return isinstance(kind, _SCALARS)
+        # texts of floats differ: 1.0E10 in Spark and 1e+10 in Arrow
+        is_text = Limit.NO_KEY not in by_spark(kind.keyType.simpleString()).limits
+        return is_text and _is_stored(kind.keyType) and holds(kind.valueType)
+    return _is_stored(kind)
+
+
+def _is_stored(kind: DataType) -> bool:
+    return by_spark(kind.simpleString()).json not in _NOT_STORED

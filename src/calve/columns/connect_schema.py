@@ -20,25 +20,15 @@ from calve.event.column_names import ELEMENT, KEY, VALUE
 from calve.event.columns import SCHEMA
 from calve.event.envelope.logical import DECIMAL, EPOCHS, VARIABLE_DECIMAL
 from calve.event.envelope.schema import Field, field_of
+from calve.table.kinds import PRIMITIVES
 
 __all__ = ["by_schema", "has_schemas", "node_of", "overlay", "rows_by_schema"]
 
 _KINDS = {
-    "boolean": Kind.BOOLEAN,
-    "int8": Kind.INT,
-    "int16": Kind.INT,
-    "int32": Kind.INT,
-    "int64": Kind.LONG,
-    "float": Kind.FLOAT,
+    **{row.field: Kind(row.word) for row in PRIMITIVES if row.word in set(Kind)},
+    **dict.fromkeys(("int8", "int16"), Kind.INT),
     "float32": Kind.FLOAT,
-    "double": Kind.DOUBLE,
     "float64": Kind.DOUBLE,
-    "string": Kind.STRING,
-    "bytes": Kind.BINARY,
-    "date": Kind.DATE,
-    "timestamp": Kind.TIMESTAMP,
-    "timestamptz": Kind.TIMESTAMPTZ,
-    "uuid": Kind.UUID,
     "null": Kind.NULL,
 }
 """Connect's types, and those of typed sources; JSON's schemas say `float` and `double` for float32 and float64."""

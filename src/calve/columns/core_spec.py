@@ -10,6 +10,7 @@ from pyiceberg.schema import Schema
 from calve.columns.fields import Fields
 from calve.columns.options import ConvertOptions
 from calve.event.column_names import folded
+from calve.table.kinds import primitive
 
 __all__ = ["table_spec"]
 
@@ -52,6 +53,7 @@ def _column(
     kind: iceberg.IcebergType, required: bool, options: ConvertOptions, may_lack: bool = False, defers: bool = False
 ) -> Iterator[str]:
     yield from map(_flag, (required, may_lack, defers))
+    row = primitive(kind)
     match kind:
         case iceberg.StructType():
             yield "struct"
@@ -64,16 +66,14 @@ def _column(
             yield from _column(kind.key_type, True, options)
             yield from _column(kind.value_type, kind.value_required, options)
         case iceberg.DecimalType():
-            yield from ("decimal", str(kind.precision), str(kind.scale))
+            yield from (row.core, str(kind.precision), str(kind.scale))
         case iceberg.FixedType():
-            yield from ("fixed", str(len(kind)))
-        case iceberg.TimestampType() | iceberg.TimestampNanoType():
-            digits = "6" if isinstance(kind, iceberg.TimestampType) else "9"
-            yield from ("timestamp", digits, *_numbers(options), _flag(not options.local_times))
-        case iceberg.TimestamptzType() | iceberg.TimestamptzNanoType():
-            yield from ("timestamp", "6" if isinstance(kind, iceberg.TimestamptzType) else "9", *_numbers(options), "1")
+            yield from (row.core, str(len(kind)))
+        case _ if row.json == "timestamp":
+            digits = str(len(str(row.per_second)) - 1)
+            yield from (row.core, digits, *_numbers(options), _flag(row.is_zoned or not options.local_times))
         case _:
-            yield str(kind)
+            yield row.core
 
 
 def _numbers(options: ConvertOptions) -> tuple[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from calve.event.column_names import (
     Refusal,
     folded,
 )
+from calve.table.kinds import OTHER, named
 from calve.table.loaded import Table
 
 __all__ = [
@@ -44,21 +45,8 @@ __all__ = [
 Path = tuple[str, ...]
 _INFERRED = ColumnTypes()
 _TOP = ColumnPath()
-_PLAIN: dict[Kind, Callable[[], iceberg.IcebergType]] = {
-    Kind.BOOLEAN: iceberg.BooleanType,
-    Kind.INT: iceberg.IntegerType,
-    Kind.LONG: iceberg.LongType,
-    Kind.WIDE_LONG: iceberg.LongType,
-    Kind.FLOAT: iceberg.FloatType,
-    Kind.DOUBLE: iceberg.DoubleType,
-    Kind.DATE: iceberg.DateType,
-    Kind.TIMESTAMP: iceberg.TimestampType,
-    Kind.TIMESTAMPTZ: iceberg.TimestamptzType,
-    Kind.DATE_TIME: iceberg.TimestamptzType,
-    Kind.LOCAL_DATE_TIME: iceberg.TimestampType,
-    Kind.UUID: iceberg.UUIDType,
-    Kind.BINARY: iceberg.BinaryType,
-}
+_COLUMNS = {Kind.WIDE_LONG: "long", Kind.DATE_TIME: "timestamptz", Kind.LOCAL_DATE_TIME: "timestamp"}
+"""Columns of kinds that are no Iceberg types; all others are strings."""
 
 
 class NewColumn(NamedTuple):
@@ -338,4 +326,5 @@ def _primitive(node: Node) -> iceberg.IcebergType:
         return iceberg.DecimalType(max(sum(node.digits), 1), node.digits[1])
     if node.kind is Kind.FIXED:
         return iceberg.FixedType(node.digits[0])
-    return _PLAIN.get(node.kind, iceberg.StringType)()
+    row = named(_COLUMNS.get(node.kind, node.kind))
+    return iceberg.StringType() if row is OTHER else row.kind()

@@ -1,7 +1,7 @@
-"""Finds columns that are too narrow for a schema or a value, and that Iceberg can widen.
+"""Finds columns that are too narrow for a schema or a value, and that Iceberg can widen (`Wider`), at any depth.
 
-Iceberg widens int to long, float to double, and the precision of a decimal, at any depth. Required columns are never
-widened: keys are required, and readers of older equality deletes would no longer match a wider key.
+Required columns are never widened: keys are required, and readers of older equality deletes would no longer match a
+wider key.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from pyiceberg.schema import Schema
 
 from calve.columns.node import Kind, Node, join
 from calve.event.column_names import ELEMENT, VALUE
+from calve.table.kinds import primitive, widest_type
 
 __all__ = ["needed", "widened", "widest"]
 
 _NOTHING = Node(Kind.NULL)
-_MOST_DIGITS = 38
 
 
-def widened(node: Node, kind: iceberg.IcebergType) -> Node:
+def widened(node: Node, kind: Any) -> Node:
     """Return the fields of a node whose columns are too narrow, below `known` ones; `null` if there are none."""
     match kind:
         case iceberg.StructType() if node.kind not in (Kind.LIST, Kind.MAP):
@@ -34,13 +34,16 @@ def widened(node: Node, kind: iceberg.IcebergType) -> Node:
             below = [node.fields[VALUE]] if node.kind is Kind.MAP else node.fields.values()
             values = (widened(child, kind.value_type) for child in below)
             return _known({VALUE: reduce(join, values, _NOTHING)})
-        case iceberg.IntegerType() if node.kind in (Kind.LONG, Kind.WIDE_LONG):
-            return Node(Kind.LONG)
-        case iceberg.FloatType() if node.kind is Kind.DOUBLE:
-            return node
-        case iceberg.DecimalType(precision=precision, scale=scale) if node.kind is Kind.DECIMAL:
-            return node if node.digits[1] == scale and sum(node.digits) > precision else _NOTHING
-    return _NOTHING
+    match primitive(kind).wider:
+        case "long":
+            return Node(Kind.LONG) if node.kind in (Kind.LONG, Kind.WIDE_LONG) else _NOTHING
+        case "double":
+            return node if node.kind is Kind.DOUBLE else _NOTHING
+        case "digits":
+            fits = node.kind is not Kind.DECIMAL or node.digits[1] != kind.scale or sum(node.digits) <= kind.precision
+            return _NOTHING if fits else node
+        case "":
+            return _NOTHING
 
 
 def widest(schema: Schema) -> Schema:
@@ -48,7 +51,7 @@ def widest(schema: Schema) -> Schema:
     return Schema(*_widest(schema.as_struct()).fields)
 
 
-def needed(value: Any, kind: iceberg.IcebergType) -> Node:
+def needed(value: Any, kind: Any) -> Node:
     """Return the fields of a typed value (of the widest schema) that need a wider type, as `widened` does."""
     if value is None:
         return _NOTHING
@@ -61,16 +64,17 @@ def needed(value: Any, kind: iceberg.IcebergType) -> Node:
         case iceberg.MapType():
             values = (needed(child, kind.value_type) for _, child in value)
             return _known({VALUE: reduce(join, values, _NOTHING)})
-        case iceberg.IntegerType() if not -(2**31) <= value < 2**31:
-            return Node(Kind.LONG)
-        case iceberg.FloatType() if not _is_float(value):
-            return Node(Kind.DOUBLE)
-        case iceberg.DecimalType(precision=precision, scale=scale):
-            integer_digits = value.adjusted() + 1 if value else 0
-            return (
-                Node(Kind.DECIMAL, digits=(integer_digits, scale)) if integer_digits > precision - scale else _NOTHING
-            )
-    return _NOTHING
+    match primitive(kind).wider:
+        case "long":
+            return _NOTHING if -(2**31) <= value < 2**31 else Node(Kind.LONG)
+        case "double":
+            return _NOTHING if _is_float(value) else Node(Kind.DOUBLE)
+        case "digits":
+            digits = value.adjusted() + 1 if value else 0
+            fits = digits <= kind.precision - kind.scale
+            return _NOTHING if fits else Node(Kind.DECIMAL, digits=(digits, kind.scale))
+        case "":
+            return _NOTHING
 
 
 def _optional(kind: iceberg.StructType) -> dict[str, iceberg.IcebergType]:
@@ -95,13 +99,7 @@ def _widest(kind: Any) -> Any:
         case iceberg.MapType():
             value = _widest(kind.value_type)
             return iceberg.MapType(kind.key_id, kind.key_type, kind.value_id, value, kind.value_required)
-        case iceberg.IntegerType():
-            return iceberg.LongType()
-        case iceberg.FloatType():
-            return iceberg.DoubleType()
-        case iceberg.DecimalType(scale=scale):
-            return iceberg.DecimalType(_MOST_DIGITS, scale)
-    return kind
+    return widest_type(kind)
 
 
 def _is_float(value: float) -> bool:

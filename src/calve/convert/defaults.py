@@ -22,6 +22,7 @@ from calve.event.envelope.exact import text_of
 from calve.event.exact_json import MalformedError, parse_object
 from calve.event.typed import is_typed, with_text
 from calve.event.validate_json import whole_array
+from calve.table.kinds import named
 from calve.table.loaded import Table
 
 __all__ = ["Defaults"]
@@ -95,7 +96,7 @@ class Defaults:
 def _default(field: Mapping[str, Any]) -> Any:
     """Return a field's default as the JSON value that an event would have; None: it has none."""
     value, kind = field.get("write-default"), field["type"]
-    is_binary = kind == "binary" or (isinstance(kind, str) and kind.startswith("fixed["))
+    is_binary = isinstance(kind, str) and named(kind).json == "base64"
     return base64.b64encode(bytes.fromhex(value)).decode() if is_binary and value is not None else value
 
 

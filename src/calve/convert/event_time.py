@@ -7,19 +7,12 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
-from pyiceberg.types import (
-    DateType,
-    NestedField,
-    StructType,
-    TimestampNanoType,
-    TimestampType,
-    TimestamptzNanoType,
-    TimestamptzType,
-)
+from pyiceberg.types import NestedField, StructType
+
+from calve.table.kinds import primitive
 
 __all__ = ["EventTimes", "fault", "path"]
 
-_DATE_TIMES = (DateType, TimestampType, TimestamptzType, TimestampNanoType, TimestamptzNanoType)
 _DAY_MICROS = 86_400_000_000
 
 
@@ -33,7 +26,7 @@ def fault(schema: Schema, column: str) -> str | None:
     field = _find(schema.fields, column)[1]
     if field is None:
         return f"there is no column {column!r}"
-    if not isinstance(field.field_type, _DATE_TIMES):
+    if not primitive(field.field_type).is_date_time:
         return f"the column {column!r} is a {field.field_type}, not a timestamp, timestamptz or date"
     return None
 

@@ -23,7 +23,7 @@ from calve.convert.iso8601 import MismatchError
 from calve.errors import ConvertError
 from calve.event.exact_json import Number, dump
 from calve.event.reject import cut
-from calve.table.schema import VariantType
+from calve.table.kinds import Primitive, primitive
 
 __all__ = ["MismatchError", "Read", "Rounded", "bad", "null_value", "reader"]
 
@@ -42,7 +42,7 @@ _BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{
 _UUID = re.compile(r"[0-9a-fA-F]{32}|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}").fullmatch
 _WIDE = Context(prec=100)
 _DEFAULT = ConvertOptions()
-_MICRO, _NANO, _DAY_SECONDS = 1_000_000, 1_000_000_000, 86_400
+_NANO, _DAY_SECONDS = 1_000_000_000, 86_400
 _SCALES = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _MAGNITUDES = ((10**11, "s"), (10**14, "ms"), (10**17, "us"))
 """The unit of a number below each limit, for times from 1973 (in milliseconds and finer) to 5138."""
@@ -61,26 +61,41 @@ def reader(kind: iceberg.IcebergType, options: ConvertOptions = _DEFAULT) -> Rea
     Raises:
         ConvertError: JSON cannot represent values of the type (geometry, geography).
     """
-    match kind:
-        case iceberg.DecimalType():
-            return _decimal(kind.precision, kind.scale)
-        case iceberg.FixedType():
-            return _fixed(len(kind))
-        case iceberg.DateType():
-            return _temporal(_date(options.timestamp_formats), 1, "days", "date")
-        case iceberg.TimestampType() | iceberg.TimestamptzType():
-            return _timestamp(_MICRO, kind, options)
-        case iceberg.TimestampNanoType() | iceberg.TimestamptzNanoType():
-            return _timestamp(_NANO, kind, options)
-    read = _READERS.get(type(kind))
-    if read is None:
-        raise ConvertError(f"A column of type {kind} cannot be filled from events", step="convert")
-    return read
+    row = primitive(kind)
+    match row.json:
+        case "boolean":
+            return _boolean
+        case "integer":
+            return _integer(row)
+        case "float":
+            return _float
+        case "double":
+            return _double
+        case "decimal":
+            return _decimal(kind)
+        case "date":
+            return _temporal(_date(options.timestamp_formats), 1, "days", row.word)
+        case "time":
+            return _temporal(iso8601.time, row.per_second, "ms", row.word)
+        case "timestamp":
+            return _timestamp(row, options)
+        case "string":
+            return _string
+        case "uuid":
+            return _uuid
+        case "base64":
+            return _fixed(len(kind)) if isinstance(kind, iceberg.FixedType) else _binary
+        case "any":
+            return variant.encode
+        case "null":
+            return _unknown
+        case "":
+            raise ConvertError(f"A column of type {kind} cannot be filled from events", step="convert")
 
 
 def null_value(kind: iceberg.IcebergType) -> Any:
     """Return the value of an allowed JSON null: None, but in a variant its own null."""
-    return variant.NULL if isinstance(kind, VariantType) else None
+    return variant.NULL if primitive(kind).json == "any" else None
 
 
 def bad(value: Any, kind: str) -> MismatchError:
@@ -98,7 +113,9 @@ def _exact(value: Any, kind: str) -> Decimal:
     raise bad(value, kind)
 
 
-def _integer(low: int, high: int, kind: str) -> Read:
+def _integer(row: Primitive) -> Read:
+    kind, limit = row.word, 2 ** (row.arrow.bit_width - 1)
+
     def read(value: Any) -> int:
         if type(value) is Number and len(value) < 19:
             try:
@@ -109,7 +126,7 @@ def _integer(low: int, high: int, kind: str) -> Read:
             number = slow(value)
         else:
             raise bad(value, kind)
-        if low <= number <= high:
+        if -limit <= number < limit:
             return number
         raise bad(value, kind)
 
@@ -149,8 +166,9 @@ def _float(value: Any) -> float:
     return rounded
 
 
-def _decimal(precision: int, scale: int) -> Read:
-    kind, unit = f"decimal({precision}, {scale})", Decimal(1).scaleb(-scale)
+def _decimal(decimal: Any) -> Read:
+    kind, precision, scale = str(decimal), decimal.precision, decimal.scale
+    unit = Decimal(1).scaleb(-scale)
 
     def read(value: Any) -> Decimal:
         exact = _exact(value, kind)
@@ -270,11 +288,11 @@ def _factor(number: Decimal, unit: int, counts: str) -> Decimal:
     return Decimal(1) if counts == "days" else Decimal(unit).scaleb(-_SCALES[counts])
 
 
-def _timestamp(unit: int, kind: iceberg.IcebergType, options: ConvertOptions) -> Read:
-    is_local = isinstance(kind, iceberg.TimestampType | iceberg.TimestampNanoType) and options.local_times
+def _timestamp(row: Primitive, options: ConvertOptions) -> Read:
+    is_local = options.local_times and not row.is_zoned
     iso = iso8601.local_timestamp if is_local else iso8601.timestamp
     parse, counts = _parser(iso, options.timestamp_formats), options.timestamp_unit
-    return _temporal(parse, unit, counts or "ms", str(kind), is_declared=counts is not None)
+    return _temporal(parse, row.per_second, counts or "ms", row.word, is_declared=counts is not None)
 
 
 def _parser(iso: Callable[[str, int], int], patterns: tuple[str, ...]) -> Callable[[str, int], int]:
@@ -335,18 +353,3 @@ def _out_of_range(value: Any, kind: str, counts: str) -> MismatchError:
 
 def _unknown(value: Any) -> None:
     raise MismatchError("a column of type unknown is always null")
-
-
-_READERS: dict[type[iceberg.IcebergType], Read] = {
-    iceberg.BooleanType: _boolean,
-    iceberg.IntegerType: _integer(-(2**31), 2**31 - 1, "int"),
-    iceberg.LongType: _integer(-(2**63), 2**63 - 1, "long"),
-    iceberg.FloatType: _float,
-    iceberg.DoubleType: _double,
-    iceberg.TimeType: _temporal(iso8601.time, _MICRO, "ms", "time"),
-    iceberg.StringType: _string,
-    iceberg.UUIDType: _uuid,
-    iceberg.BinaryType: _binary,
-    iceberg.UnknownType: _unknown,
-    VariantType: variant.encode,
-}

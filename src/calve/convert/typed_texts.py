@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from calve.event.columns import TYPED
 from calve.event.json_text import value_texts
 from calve.event.validate_json import whole_array
-from calve.table.arrow_schema import VARIANT
+from calve.table.kinds import VARIANT
 
 __all__ = ["with_kinds"]
 

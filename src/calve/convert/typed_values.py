@@ -17,7 +17,7 @@ from calve.arrays import Mask
 from calve.convert.build import struct_array
 from calve.convert.iso8601 import DAYS_BEFORE_1970, LAST_DAY
 from calve.event.json_text import value_texts
-from calve.table.arrow_schema import VARIANT
+from calve.table.kinds import VARIANT
 
 __all__ = ["UnlikeError", "fields_reader"]
 

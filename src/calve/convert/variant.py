@@ -17,7 +17,7 @@ from typing import Any
 from calve.convert.iso8601 import MismatchError
 from calve.event.exact_json import Number
 from calve.event.reject import cut
-from calve.table.arrow_schema import METADATA, VALUE
+from calve.table.kinds import METADATA, VALUE
 
 __all__ = ["MOST_BYTES", "NULL", "encode"]
 

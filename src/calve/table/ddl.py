@@ -1,7 +1,4 @@
-"""Writes tables and columns as Spark SQL, to show or to run.
-
-Iceberg's `uuid`, `time`, `fixed` and nanosecond timestamps keep their Iceberg names: Spark SQL has none for them.
-"""
+"""Writes tables and columns as Spark SQL, to show or to run."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from pyiceberg.schema import Schema
 
 from calve.expression.sql import spark_name, spark_text
 from calve.table.definition import PartitionField
+from calve.table.kinds import primitive
 from calve.table.schema import read_type
 
 __all__ = ["add_columns", "create_table", "set_identifier_fields", "type_sql", "widen_column", "write_ordered_by"]
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
-_TYPES = {"long": "bigint", "timestamp": "timestamp_ntz", "timestamptz": "timestamp", "unknown": "void"}
 _PLURALS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
 
@@ -82,7 +79,8 @@ def type_sql(kind: iceberg.IcebergType) -> str:
             return f"array<{type_sql(kind.element_type)}>"
         case iceberg.MapType():
             return f"map<{type_sql(kind.key_type)}, {type_sql(kind.value_type)}>"
-    return _TYPES.get(str(kind), str(kind))
+    row = primitive(kind)
+    return str(kind).replace(row.word, row.spark, 1)
 
 
 def _partition(column: str, transform: str) -> str:

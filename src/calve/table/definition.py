@@ -12,6 +12,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.errors import SettingsError
+from calve.table.kinds import Limit, primitive
 from calve.table.type_text import parse_type
 
 __all__ = ["ALLOWED_TRANSFORMS", "PartitionField", "partition_spec_fields", "schema_from_columns", "sort_fields"]
@@ -110,7 +111,7 @@ def _check(entry: object, column: str, transform: str, schema: Schema) -> None:
         raise _error(entry, f"the table has no column {column!r} (columns: {names})") from None
     if not kind.is_primitive or not transforms.parse_transform(transform).can_transform(kind):
         raise _error(entry, f"{transform} cannot be used on a column of type {kind}")
-    if transform == "identity" and isinstance(kind, iceberg.FixedType):
+    if transform == "identity" and Limit.NO_IDENTITY in primitive(kind).limits:
         why = "PyIceberg, iceberg-rust and DuckDB cannot read tables that are partitioned by its values"
         raise _error(entry, f"{column} is a {kind}: {why}; use bucket[N], or make the column binary")
 

@@ -9,29 +9,11 @@ from collections.abc import Callable
 from pyiceberg import types as iceberg
 
 from calve.errors import SettingsError
-from calve.table.schema import VariantType
+from calve.table.kinds import PRIMITIVES, Limit, named, primitive
 
 __all__ = ["ALLOWED_TYPES", "parse_type"]
 
-_PLAIN: dict[str, Callable[[], iceberg.IcebergType]] = {
-    "boolean": iceberg.BooleanType,
-    "int": iceberg.IntegerType,
-    "long": iceberg.LongType,
-    "float": iceberg.FloatType,
-    "double": iceberg.DoubleType,
-    "date": iceberg.DateType,
-    "time": iceberg.TimeType,
-    "timestamp": iceberg.TimestampType,
-    "timestamptz": iceberg.TimestamptzType,
-    "timestamp_ns": iceberg.TimestampNanoType,
-    "timestamptz_ns": iceberg.TimestamptzNanoType,
-    "string": iceberg.StringType,
-    "uuid": iceberg.UUIDType,
-    "binary": iceberg.BinaryType,
-    "variant": VariantType,
-    "unknown": iceberg.UnknownType,
-}
-ALLOWED_TYPES = (*_PLAIN, "decimal(P,S)", "fixed[L]", "struct<name: type, …>", "list<type>", "map<type, type>")
+ALLOWED_TYPES = (*(row.text for row in PRIMITIVES), "struct<name: type, …>", "list<type>", "map<type, type>")
 _TOKEN = re.compile(r"\s*(?:(\"[^\"]*\"|`[^`]*`|[^\s<>,:()\[\]\"`]+)|([<>,:()\[\]]))")
 
 
@@ -60,10 +42,11 @@ class _Parser:
 
     def type(self) -> iceberg.IcebergType:
         name = self._word("a type").lower()
-        if name == "variant" and self._repeated:
-            raise self._error("Spark cannot read variants in a list or map; make the whole column a variant")
-        if name in _PLAIN:
-            return _PLAIN[name]()
+        row = named(name)
+        if Limit.NO_ELEMENT in row.limits and self._repeated:
+            raise self._error(f"Spark cannot read {name}s in a list or map; make the whole column a {name}")
+        if row.text == name:
+            return row.kind()
         nested = {"struct": self._struct, "list": self._list, "map": self._map}.get(name)
         if nested is not None:
             self._sign("<")
@@ -90,8 +73,8 @@ class _Parser:
             self._sign(":")
             number, kind = self._next_id(), self.type()
             required = self._peek() == "required" and bool(self._word("required"))
-            if required and isinstance(kind, iceberg.UnknownType):
-                raise self._error("a field of type unknown is always null and cannot be required")
+            if required and Limit.ALWAYS_NULL in primitive(kind).limits:
+                raise self._error(f"a field of type {kind} is always null and cannot be required")
             if any(field.name == name for field in fields):
                 raise self._error(f"the field {name!r} appears twice")
             fields.append(iceberg.NestedField(number, name, kind, required=required))
@@ -110,7 +93,6 @@ class _Parser:
         return iceberg.MapType(key_id, key, self._next_id(), self._each(), value_required=False)
 
     def _each(self) -> iceberg.IcebergType:
-        """Read the type of elements or values. Iceberg's vectorized reader (1.12) fails on variants in them."""
         self._repeated += 1
         kind = self.type()
         self._repeated -= 1

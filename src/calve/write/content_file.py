@@ -13,10 +13,9 @@ from pyiceberg.io.pyarrow import (
     parquet_path_to_id_mapping,
 )
 from pyiceberg.schema import Schema
-from pyiceberg.types import UUIDType
 
 from calve.record.content_file import Bounds, ContentFile, Counts
-from calve.table.arrow_schema import METADATA, VALUE
+from calve.table.kinds import METADATA, VALUE, Limit, primitive
 from calve.table.loaded import Table
 from calve.table.schema import is_variant
 from calve.write.partition import Partition
@@ -71,11 +70,10 @@ class Described:
         self.plain = {path: key for path, key in paths.items() if key not in self.variants}
         parts = {f"{path}.{part}": key for key, path in self.variants.items() for part in (METADATA, VALUE)}
         self.gauge = Gauge(plan, {**self.plain, **parts})
-        # Iceberg's Java (1.12) compares UUIDs as signed numbers: by bounds it would skip files that hold what is asked.
         self.bounded = [
             path
             for path, key in self.plain.items()
-            if table.schema.find_type(key) != UUIDType()
+            if Limit.NO_ORDER not in primitive(table.schema.find_type(key)).limits
             and table.schema.find_column_name(key) not in properties.unbounded
         ]
 

@@ -18,7 +18,7 @@ from pyiceberg.io import load_file_io
 
 from calve.errors import CalveError, SetupError, WriteError
 from calve.state.durable import is_lasting, local_path, try_folder
-from calve.table.arrow_schema import METADATA
+from calve.table.kinds import METADATA
 from calve.write.bloom import bloom_options
 from calve.write.content_file import Closed
 from calve.write.footer import Marking

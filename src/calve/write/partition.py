@@ -15,9 +15,9 @@ from uuid import UUID
 import numpy as np
 import pyarrow as pa
 from pyiceberg.typedef import Record
-from pyiceberg.types import DateType, TimestampNanoType, TimestamptzNanoType
 from pyiceberg.utils.datetime import datetime_to_micros, time_to_micros
 
+from calve.table.kinds import primitive
 from calve.table.loaded import Table
 from calve.write.transform import Transformed
 
@@ -89,13 +89,14 @@ class Partitioner:
 
     def _value(self, number: int, value: Any) -> Any:
         """Convert a transformed value to the Python type of the transform's result."""
-        result = self._columns[number].result
-        if isinstance(value, int) and isinstance(result, (TimestampNanoType, TimestamptzNanoType)):
-            return _nanos_text(value) + ("+00:00" if isinstance(result, TimestamptzNanoType) else "")
-        if isinstance(result, DateType) and isinstance(value, int):
-            return _EPOCH + datetime.timedelta(days=value)
-        if str(result) == "uuid" and isinstance(value, bytes):
-            return UUID(bytes=value)
+        result = primitive(self._columns[number].result)
+        match result.json, value:
+            case "timestamp", int():  # nanoseconds (`_key`)
+                return _nanos_text(value) + ("+00:00" if result.is_zoned else "")
+            case "date", int():
+                return _EPOCH + datetime.timedelta(days=value)
+            case "uuid", bytes():
+                return UUID(bytes=value)
         return value
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.table.sorting import NullOrder, SortDirection
-from pyiceberg.types import UUIDType
 
 from calve.errors import UnsupportedError
+from calve.table.kinds import Limit, primitive
 from calve.table.loaded import Table
 from calve.write.transform import Transformed
 
@@ -38,7 +38,7 @@ class Sorter:
             )
             for number, field in enumerate(order.fields)
         ]
-        ambiguous = any(key.result == UUIDType() for key in self._keys)
+        ambiguous = any(Limit.NO_ORDER in primitive(key.result).limits for key in self._keys)
         self.order_id = UNSORTED if ambiguous or not self._keys else order.order_id
         self.columns = [
             key.name

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from pyiceberg import types as iceberg
 from pyiceberg.io.pyarrow import MetricModeTypes, StatisticsCollector
 
+from calve.table.kinds import primitive
+
 __all__ = ["Gauge", "Statistics"]
 
 _LAST_CODE_POINT = 0x10FFFF
@@ -127,34 +129,22 @@ def _column(wanted: StatisticsCollector) -> _Column:
 
 def _bounds(kind: iceberg.PrimitiveType, length: int | None) -> _Bounds | None:
     """Return the bounds of a type; None for a type without (the specification has special bounds for geometries)."""
-    match kind:
-        case iceberg.BooleanType():
-            return _packed("<?")
-        case iceberg.IntegerType() | iceberg.DateType():
-            return _packed("<i")
-        case iceberg.FloatType():
-            return _packed("<f", has_nan=True)
-        case iceberg.DoubleType():
-            return _packed("<d", has_nan=True)
-        case iceberg.DecimalType():
+    bound = primitive(kind).bound
+    match bound:
+        case "<?" | "<i" | "<q":
+            return _packed(bound)
+        case "<f" | "<d":
+            return _packed(bound, has_nan=True)
+        case "unscaled":
             return _Bounds(_unscaled, _shortest, _shortest)
-        case iceberg.StringType() if length is not None:
+        case "text" if length is not None:
             return _Bounds(None, lambda value: _text_lower(value, length), lambda value: _text_upper(value, length))
-        case iceberg.BinaryType() if length is not None:
+        case "bytes" if length is not None:
             return _Bounds(None, lambda value: value[:length], lambda value: _bytes_upper(value, length))
-        case iceberg.StringType() | iceberg.BinaryType() | iceberg.FixedType() | iceberg.UUIDType():
+        case "text" | "bytes" | "whole":
             return _Bounds(None, bytes, bytes)
-    return _packed("<q") if isinstance(kind, _LONGS) else None
-
-
-_LONGS = (
-    iceberg.LongType,
-    iceberg.TimeType,
-    iceberg.TimestampType,
-    iceberg.TimestamptzType,
-    iceberg.TimestampNanoType,
-    iceberg.TimestamptzNanoType,
-)
+        case "":
+            return None
 
 
 def _packed(form: str, *, has_nan: bool = False) -> _Bounds:

@@ -8,17 +8,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform, Transform, VoidTransform
-from pyiceberg.types import IcebergType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType
+from pyiceberg.types import IcebergType
 
 from calve.errors import UnsupportedError
+from calve.table.kinds import named, primitive
 from calve.table.schema import path_of
 
 __all__ = ["Transformed"]
 
-_IN_MICROS: dict[IcebergType, IcebergType] = {
-    TimestampNanoType(): TimestampType(),
-    TimestamptzNanoType(): TimestamptzType(),
-}
+_NANOS = 10**9
 
 
 class Transformed:
@@ -35,9 +33,12 @@ class Transformed:
         self.result: IcebergType = transform.result_type(source)
         self._path = path_of(schema, source_id)
         # All others are defined on microseconds, rounded down; pyiceberg-core rounds towards the epoch, or fails.
-        self._in_micros = source in _IN_MICROS and not isinstance(transform, (IdentityTransform, VoidTransform))
+        is_nanos = primitive(source).per_second == _NANOS
+        self._in_micros = is_nanos and not isinstance(transform, (IdentityTransform, VoidTransform))
         try:
-            self._transform = transform.pyarrow_transform(_IN_MICROS[source] if self._in_micros else source)
+            self._transform = transform.pyarrow_transform(
+                named(str(source).removesuffix("_ns")).kind() if self._in_micros else source
+            )
         except NotImplementedError as error:
             raise UnsupportedError(
                 f"Column {self.name} is partitioned or sorted by {transform}, which Calve does not support",

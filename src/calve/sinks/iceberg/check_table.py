@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from pyiceberg.types import (
-    FixedType,
-    IcebergType,
-    TimestampNanoType,
-    TimestamptzNanoType,
-    TimeType,
-    UnknownType,
-)
-
 from calve.errors import NoTargetError, SchemaConflictError, UnsupportedError
 from calve.record.target import EQUALITY_DELETE
 from calve.reduce.key import Key
 from calve.sinks.iceberg.metadata_columns import MetadataColumns
 from calve.sinks.iceberg.settings import IcebergSettings
+from calve.table.kinds import Limit, primitive
 from calve.table.loaded import Table
-from calve.table.schema import VariantType
 
 __all__ = ["check_has_deletes", "check_table", "missing"]
-
-_NOT_IN_SPARK = (TimeType, TimestampNanoType, TimestamptzNanoType, UnknownType)
-"""Spark has a type for `unknown`, but MERGE cannot write it (Iceberg 1.12)."""
 
 
 def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColumns) -> None:
@@ -42,9 +30,9 @@ def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColum
         _check_key(table, Key(table, settings.identifier_columns))
     if settings.changes and settings.write_mode != EQUALITY_DELETE:
         mode = f"write_mode {settings.write_mode}"
-        _check_types(table, mode, _NOT_IN_SPARK, "Set write_mode: equality-delete")
+        _check_types(table, mode, Limit.NO_MERGE, "Set write_mode: equality-delete")
         if settings.partial_updates == "keep":
-            _check_types(table, "partial_updates: keep", (VariantType,), "Set partial_updates: null")
+            _check_types(table, "partial_updates: keep", Limit.NO_KEEP, "Set partial_updates: null")
 
 
 def check_has_deletes(table: Table) -> None:
@@ -62,7 +50,7 @@ def check_has_deletes(table: Table) -> None:
         )
 
 
-def _check_types(table: Table, option: str, kinds: tuple[type[IcebergType], ...], hint: str) -> None:
+def _check_types(table: Table, option: str, limit: Limit, hint: str) -> None:
     """Check that Spark, which finds the older rows, can handle all column types.
 
     Raises:
@@ -70,7 +58,7 @@ def _check_types(table: Table, option: str, kinds: tuple[type[IcebergType], ...]
     """
     for name in table.schema.column_names:
         kind = table.schema.find_type(name)
-        if isinstance(kind, kinds):
+        if limit in primitive(kind).limits:
             raise UnsupportedError(
                 f"Spark, which finds the rows for {option}, cannot handle {name} ({kind})",
                 step="start",
@@ -82,14 +70,12 @@ def _check_types(table: Table, option: str, kinds: tuple[type[IcebergType], ...]
 def _check_key(table: Table, key: Key) -> None:
     """Check that Java's readers can apply deletes by all columns of the key.
 
-    They keep a delete file's `fixed` values in one buffer, so all keys become the last one (Iceberg 1.12).
-
     Raises:
         UnsupportedError: It cannot handle one.
     """
     for name in key.names:
         kind = table.schema.find_type(name)
-        if isinstance(kind, FixedType):
+        if Limit.NO_DELETE_KEY in primitive(kind).limits:
             raise UnsupportedError(
                 f"Spark and Flink do not find rows that are deleted by their key where {name} is a {kind}",
                 step="start",

@@ -10,12 +10,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import StructType, UnknownType
+from pyiceberg.types import StructType
 
 from calve.convert.event_time import fault as faulty_time
 from calve.errors import SettingsError
 from calve.event.column_names import PLAIN, RESERVED, ColumnNames, folded, type_faults
 from calve.table.definition import partition_spec_fields, schema_from_columns
+from calve.table.kinds import Limit, primitive
 from calve.table.type_text import parse_type
 
 __all__ = [
@@ -65,7 +66,7 @@ def schema_faults(
     for index in repeated:
         yield f"columns[{index}].name", f"the column {names[index]} appears twice"
     for index, column in enumerate(columns):
-        if column["required"] and isinstance(parse_type(column["type"]), UnknownType):
+        if column["required"] and Limit.ALWAYS_NULL in primitive(parse_type(column["type"])).limits:
             yield f"columns[{index}].required", "a column of type unknown is always null"
     if not repeated:
         schema = schema_from_columns(columns)

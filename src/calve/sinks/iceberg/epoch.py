@@ -5,18 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import IcebergType, TimestampNanoType, TimestampType, TimestamptzNanoType, TimestamptzType
 
 from calve.record.content_file import Bounds, ContentFile
+from calve.table.kinds import primitive
 
 __all__ = ["read_as_milliseconds"]
 
-_UNITS: dict[type[IcebergType], int] = {
-    TimestampType: 10**6,
-    TimestamptzType: 10**6,
-    TimestampNanoType: 10**9,
-    TimestamptzNanoType: 10**9,
-}
 _LATEST_SECONDS = 2**32 // 1000
 """Seconds since the epoch until the year 2106, read as milliseconds, are before this: 19 February 1970."""
 
@@ -29,9 +23,9 @@ def read_as_milliseconds(schema: Schema, files: Iterable[ContentFile]) -> Iterat
         files: Content files with bounds.
     """
     units = {
-        field_id: _UNITS[type(kind)]
+        field_id: row.per_second
         for field_id in schema.field_ids
-        if type(kind := schema.find_type(field_id)) in _UNITS
+        if (row := primitive(schema.find_type(field_id))).json == "timestamp"
     }
     field_ids = {
         field_id

@@ -9,8 +9,6 @@ from typing import Any, Protocol
 from pyiceberg.schema import Schema
 from pyiceberg.transforms import parse_transform
 from pyiceberg.types import (
-    DoubleType,
-    FloatType,
     IcebergType,
     LongType,
     NestedField,
@@ -26,12 +24,12 @@ from calve.columns.node import Kind
 from calve.event.column_names import PLAIN
 from calve.observe.humanize import listed
 from calve.table.definition import partition_spec_fields
+from calve.table.kinds import Limit, primitive
 from calve.table.loaded import Table
 
 __all__ = ["NewTables", "absent_partitions", "fitted", "unclear_columns"]
 
 _TIMES = ("year", "month", "day", "hour")
-_NO_KEYS = (FloatType, DoubleType)
 
 _WHY_TEXT = {
     Kind.DIGITS: ("as a double or long does not keep all digits of the numbers", '"decimal(38,9)"', ""),
@@ -129,10 +127,11 @@ def _fitted(field: NestedField, transforms: list[str], settings: NewTables) -> I
         return TimestamptzType()
     if impossible := [transform for transform in transforms if not _can(transform, kind)]:
         return TimestamptzType() if set(impossible) & set(_TIMES) else StringType()
-    if field.name in settings.identifier_columns and (isinstance(kind, _NO_KEYS) or not kind.is_primitive):
+    if field.name in settings.identifier_columns and (Limit.NO_KEY in primitive(kind).limits or not kind.is_primitive):
         return StringType()
     return None
 
 
 def _can(transform: str, kind: IcebergType) -> bool:
-    return kind.is_primitive and not isinstance(kind, UnknownType) and parse_transform(transform).can_transform(kind)
+    is_null = Limit.ALWAYS_NULL in primitive(kind).limits
+    return kind.is_primitive and not is_null and parse_transform(transform).can_transform(kind)

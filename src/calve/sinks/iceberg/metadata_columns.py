@@ -12,19 +12,16 @@ from pyiceberg.schema import Schema
 
 from calve.columns.evolve import Evolution, NewColumn
 from calve.event.column_names import folded
+from calve.table.kinds import OTHER, by_arrow
 
 __all__ = ["NONE", "BatchMetadata", "MetadataColumns"]
 
 _OF_BATCH = {"ingestion_time": pa.timestamp("us", tz="UTC"), "batch": pa.int64()}
 """The types of `settings.OF_BATCH`."""
-_TYPES: list[tuple[pa.DataType, iceberg.PrimitiveType]] = [
-    (pa.bool_(), iceberg.BooleanType()),
-    (pa.int32(), iceberg.IntegerType()),
-    (pa.int64(), iceberg.LongType()),
-    (pa.float64(), iceberg.DoubleType()),
-    (_OF_BATCH["ingestion_time"], iceberg.TimestamptzType()),
-]
-_ALSO = {iceberg.IntegerType(): iceberg.LongType(), iceberg.TimestamptzType(): iceberg.TimestampType()}
+_ALSO: dict[iceberg.IcebergType, iceberg.IcebergType] = {
+    iceberg.IntegerType(): iceberg.LongType(),
+    iceberg.TimestamptzType(): iceberg.TimestampType(),
+}
 """Another type that a column may have; every column may be a string."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -91,9 +88,10 @@ class MetadataColumns:
                 return f"its column {name} is required, and an event may lack the metadata {attribute}"
         return None
 
-    def _type(self, column: str) -> iceberg.PrimitiveType:
+    def _type(self, column: str) -> iceberg.IcebergType:
         kind = {**self.kinds, **_OF_BATCH}.get(self.attributes[column])
-        return next((iceberg_type for arrow, iceberg_type in _TYPES if arrow == kind), iceberg.StringType())
+        row = by_arrow(kind)
+        return iceberg.StringType() if row is OTHER else row.kind()
 
 
 NONE = MetadataColumns()

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from pyiceberg.schema import Schema
-from pyiceberg.types import IcebergType, IntegerType, LongType, StringType, StructType, UUIDType
+from pyiceberg.types import IcebergType, StructType
 
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
@@ -20,13 +20,14 @@ from calve.event.column_names import ColumnNames, type_faults
 from calve.reduce.key import Key
 from calve.route.by_table import ByTable
 from calve.sources.source import SourceTable
+from calve.table.kinds import primitive
 from calve.table.loaded import Absent, Draft, Table
 from calve.table.schema import read_schema
 
 __all__ = ["NONE", "Mirrors"]
 
-_KEPT = (IntegerType, LongType, StringType, UUIDType)
-"""Types of keys whose different values are different in a table, too; a number's digits may be cut, for example."""
+_KEPT = ("integer", "string", "uuid")
+"""Values of keys whose different values are different in a table, too; a number's digits may be cut, for example."""
 _HISTORY = {"calve.history": "true"}
 """The property of tables that get a row for each change: dead letters that are sent again know nothing else of them."""
 TypeOf = Callable[[Sequence[str]], IcebergType | None]
@@ -122,7 +123,7 @@ class Mirrors:
         whole, schema = read_schema(self._whole[source.name]), table.schema
         return bool(names) and all(
             name in Key(table, columns).names
-            and isinstance(kind := whole.find_type(name), _KEPT)
+            and primitive(kind := whole.find_type(name)).json in _KEPT
             and kind == schema.find_type(name)
             for name in names
         )

@@ -12,6 +12,7 @@ from calve.errors import SinkRefusedError
 from calve.sinks.opensearch.client import Client
 from calve.sinks.opensearch.obstacles import field_hint
 from calve.sources.source import SourceTable
+from calve.table.kinds import Json, named
 from calve.table.schema import names_by_id
 
 __all__ = ["make_index", "mapping_of", "older_fields"]
@@ -21,23 +22,20 @@ _SOURCES = "sources"
 """In the index's `_meta`: the names of a source table's columns by field id, and the table's UUID."""
 _TEXT = {"type": "text", "fields": {"keyword": {"type": "keyword", "ignore_above": 256}}}
 _DATE = {"type": "date", "ignore_malformed": True}
-_TYPES: dict[str, dict[str, Any]] = {
+_TYPES: dict[Json, dict[str, Any]] = {
     "boolean": {"type": "boolean"},
-    "int": {"type": "long"},
-    "long": {"type": "long"},
+    "integer": {"type": "long"},
     "float": {"type": "float", "ignore_malformed": True},
     "double": {"type": "double", "ignore_malformed": True},
     "date": _DATE,
     "timestamp": _DATE,
-    "timestamptz": _DATE,
     "time": {"type": "keyword"},
     "string": _TEXT,
     "uuid": _TEXT,
     "decimal": {"type": "keyword"},
-    "binary": {"type": "binary"},
-    "fixed": {"type": "binary"},
+    "base64": {"type": "binary"},
 }
-"""By the first word of a type's text. A decimal is text with all its digits; `binary` accepts Base64.
+"""By the form of values; a column of any other is mapped by its first document. A decimal is text with all its digits.
 With `ignore_malformed` a document with NaN, an infinity or a year beyond those of OpenSearch arrives, with the value as
 text in `_source`. The field is not indexed; the document's `_ignored` names it."""
 
@@ -139,7 +137,7 @@ def _properties(fields: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _of(kind: Any) -> dict[str, Any] | None:
     if isinstance(kind, str):
-        return _TYPES.get(kind.partition("(")[0].partition("[")[0].strip())
+        return _TYPES.get(named(kind).json)
     if kind["type"] == "struct":
         return {"properties": _properties(kind["fields"])}
     return _of(kind["element"]) if kind["type"] == "list" else {"type": "object"}

@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from calve.sources.database.connection import ServerError
 from calve.sources.database.table import Table
 from calve.sources.preview import MOST_ROWS, TablePreview
+from calve.table.kinds import named
 
 __all__ = ["MOST_TABLES", "previewed"]
 
 MOST_TABLES = 20
 """The tables that are described."""
-_TIMES = frozenset({"date", "timestamp", "timestamptz"})
 Query = Callable[[str], Sequence[Sequence[str | None]]]
 
 
@@ -31,5 +31,5 @@ def previewed(table: Table, quoted: Callable[[str], str], query: Query) -> Table
         rows = tuple(map(tuple, query(f"select {names} from {of} limit {MOST_ROWS}")))
     except ServerError:  # e.g. a policy hides rows: the check of the rights says it
         rows = ()
-    times = tuple(column.name for column in table.columns if column.kind in _TIMES)
+    times = tuple(column.name for column in table.columns if named(column.kind).is_date_time)
     return TablePreview(table.full_name, columns, rows, times)

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
-from functools import cached_property
 from typing import Any
 
 import msgspec
 import pyarrow as pa
+from pyiceberg.types import DecimalType
 
 from calve.event.column_names import unreserved
 from calve.sources.source import SourceTable
+from calve.table import arrow_schema
+from calve.table.kinds import widest_type
+from calve.table.schema import read_type
 
-__all__ = ["HISTORY", "KEYS", "MERGED", "Column", "Table", "arrow_type", "can_widen", "depth_of"]
+__all__ = ["HISTORY", "MERGED", "Column", "Table", "arrow_type", "can_widen", "depth_of"]
 
-_ARROW = {
-    "boolean": pa.bool_(),
-    "int": pa.int32(),
-    "long": pa.int64(),
-    "float": pa.float32(),
-    "double": pa.float64(),
-    "string": pa.string(),
-    "binary": pa.binary(),
-    "date": pa.date32(),
-    "timestamp": pa.timestamp("us"),
-    "timestamptz": pa.timestamp("us", "UTC"),
-    "uuid": pa.uuid(),
-}
-"""The Arrow types of Iceberg's types."""
-KEYS = frozenset({"boolean", "int", "long", "binary", "date", "timestamp", "timestamptz", "uuid", "string"})
-"""Types that may identify a row in Iceberg; so may decimals."""
-_DECIMAL = re.compile(r"decimal\((\d+), (\d+)\)").fullmatch
+_SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _LIST = re.compile(r"list<(.+)>").fullmatch
 _ELEMENTS = 10_000
 """The field id of a list's element is that of the column and this number; databases have at most some 4,000 columns."""
@@ -46,13 +34,13 @@ _HISTORY_ID = 9_100
 """The field id of the first of them."""
 
 
+@functools.lru_cache(1024)
 def arrow_type(kind: str) -> pa.DataType:
     """Return the Arrow type of a column's type."""
-    if match := _DECIMAL(kind):
-        return pa.decimal128(int(match[1]), int(match[2]))
     if match := _LIST(kind):
         return pa.list_(arrow_type(match[1]))
-    return _ARROW[kind]
+    arrow = arrow_schema.arrow_type(read_type(kind))
+    return _SMALL.get(arrow, arrow)
 
 
 def depth_of(kind: str) -> tuple[int, str]:
@@ -65,14 +53,13 @@ def depth_of(kind: str) -> tuple[int, str]:
 
 def can_widen(before: str, after: str) -> bool:
     """Return whether Iceberg can change a column of one type to another without rewriting it."""
-    if before == after or (before, after) in (("int", "long"), ("float", "double")):
-        return True
-    if before.startswith("decimal(") and after.startswith("decimal("):
-        (digits, scale), (more, same) = (map(int, kind[8:-1].split(", ")) for kind in (before, after))
-        return scale == same and more >= digits
-    if before.startswith("list<") and after.startswith("list<"):
-        return can_widen(before[5:-1], after[5:-1])
-    return False
+    depths, (narrow, wide) = zip(*map(depth_of, (before, after)), strict=True)
+    narrow, wide = read_type(narrow), read_type(wide)
+    if isinstance(narrow, DecimalType) and isinstance(wide, DecimalType):
+        is_wider = narrow.scale == wide.scale and narrow.precision <= wide.precision
+    else:
+        is_wider = wide in (narrow, widest_type(narrow))
+    return is_wider and len(set(depths)) == 1
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -162,12 +149,12 @@ class Table(msgspec.Struct, frozen=True, dict=True):
         """Whether a target can follow it: it has a key, or needs none."""
         return bool(self.keys) or self.appends
 
-    @cached_property
+    @functools.cached_property
     def keys(self) -> tuple[int, ...]:
         """The positions of the columns of the key."""
         return tuple(index for index, column in enumerate(self.columns) if column.is_key)
 
-    @cached_property
+    @functools.cached_property
     def arrow_schema(self) -> pa.Schema:
         """The Arrow types of its columns."""
         own = [(column.field_name, arrow_type(column.kind)) for column in self.columns]

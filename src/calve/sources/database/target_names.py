@@ -5,7 +5,8 @@ from __future__ import annotations
 from pyiceberg.types import StructType
 
 from calve.event.column_names import ELEMENT, ColumnNames, ColumnPath
-from calve.sources.database.table import KEYS, Column, Table
+from calve.sources.database.table import Column, Table
+from calve.table.kinds import OTHER, Limit, named
 
 __all__ = ["NO_KEY", "key_fault", "names_fault"]
 
@@ -38,7 +39,8 @@ def key_fault(table: Table) -> str:
     if not table.is_readable:
         return f"has no key, so its changes cannot be applied without no_key: append, {NO_KEY}"
     for column in (table.columns[index] for index in table.keys):
-        if column.kind not in KEYS and not column.kind.startswith("decimal"):
+        row = named(column.kind)
+        if row is OTHER or Limit.NO_KEY in row.limits:
             return f"has the column {column.name} in its key, a {column.declared}, which cannot be a key in Iceberg"
     return ""
 

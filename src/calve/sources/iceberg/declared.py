@@ -7,18 +7,11 @@ import re
 from typing import Any
 
 from calve.event.envelope.schema import Field, text_of
+from calve.table.kinds import named
 
 __all__ = ["declaration"]
 
-_KINDS = {
-    "int": "int32",
-    "long": "int64",
-    "binary": "bytes",
-    **{kind: kind for kind in ("boolean", "float", "double", "string", "date", "timestamp", "timestamptz", "uuid")},
-    "unknown": "null",
-}
-"""Iceberg's types; all others become text, because Spark, which reads the rows, has no `time` and no nanoseconds."""
-_SIZED = re.compile(r"(decimal|fixed)[(\[]([0-9]+)(?:, *([0-9]+))?[)\]]").fullmatch
+_SIZED = re.compile(r"(?:decimal|fixed)[(\[]([0-9]+)(?:, *([0-9]+))?[)\]]").fullmatch
 
 
 def declaration(schema_json: str) -> str:
@@ -28,10 +21,8 @@ def declaration(schema_json: str) -> str:
 
 def _field(name: str, kind: Any) -> Field:
     if isinstance(kind, str):
-        sized = _SIZED(kind)
-        if sized:
-            return Field(name, sized[1], scale=int(sized[3] or 0), precision=int(sized[2]))
-        return Field(name, _KINDS.get(kind, "string"))
+        precision, scale = sized.groups() if (sized := _SIZED(kind)) else (0, 0)
+        return Field(name, named(kind).field, scale=int(scale or 0), precision=int(precision))
     match kind["type"]:
         case "struct":
             return Field(

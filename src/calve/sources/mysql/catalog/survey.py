@@ -8,10 +8,9 @@ from calve.sources.database.survey import surveyed
 from calve.sources.database.table import Column, Table
 from calve.sources.mysql.protocol.quote import quoted
 from calve.sources.mysql.protocol.wire import Connection
+from calve.table.kinds import named
 
 __all__ = ["odd_columns"]
-
-_DATES = frozenset({"date", "timestamp", "timestamptz"})
 
 
 def odd_columns(connection: Connection, tables: Sequence[Table], sizes: Mapping[str, int]) -> dict[str, list[str]]:
@@ -28,7 +27,7 @@ def odd_columns(connection: Connection, tables: Sequence[Table], sizes: Mapping[
     """
     odd = {}
     for table in surveyed(tables, sizes):
-        columns = [column for column in table.columns if column.kind in _DATES]
+        columns = [column for column in table.columns if named(column.kind).is_date_time]
         if columns:
             tests = ", ".join(f"max({_is_odd(column)})" for column in columns)
             [answers] = connection.query(f"select {tests} from {quoted(table.schema)}.{quoted(table.name)}")

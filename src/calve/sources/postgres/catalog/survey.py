@@ -8,6 +8,7 @@ from calve.sources.database.survey import surveyed
 from calve.sources.database.table import Column, Table
 from calve.sources.postgres.protocol.quote import qualified, quoted
 from calve.sources.postgres.protocol.wire import Connection
+from calve.table.kinds import named
 
 __all__ = ["odd_columns"]
 
@@ -16,7 +17,6 @@ select c.oid, coalesce(sum(pg_table_size(p.oid)), 0) from pg_class c
 left join pg_inherits i on i.inhparent = c.oid join pg_class p on p.oid in (c.oid, i.inhrelid)
 where c.oid in ({oids}) group by c.oid
 """
-_DATES = frozenset({"date", "timestamp", "timestamptz"})
 _IS_ODD = "not isfinite({0}) or {0} < '0001-01-01' or {0} >= '10000-01-01'"
 
 
@@ -52,6 +52,6 @@ def odd_columns(connection: Connection, tables: Sequence[Table]) -> dict[str, li
 def _test(column: Column) -> str:
     """Return SQL for whether a value has no place in its type; empty: all have one."""
     name = quoted(column.name)
-    if column.kind in _DATES:
+    if named(column.kind).is_date_time:
         return _IS_ODD.format(name)
     return f"{name} = 'NaN'" if column.kind.startswith("decimal") else ""

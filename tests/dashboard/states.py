@@ -114,8 +114,9 @@ def save(state: Path, status: PipelineStatus) -> None:
 
 
 def _running(name: str, table: str, rows: int, earlier: Totals | None = None) -> PipelineStatus:
-    status = PipelineStatus(name, earlier)
-    status.batch_written(BatchCounts(1, rows, rows * 180), 0.5)
+    totals, recent = earlier or Totals(), min(rows, 19_000)
+    status = PipelineStatus(name, msgspec.structs.replace(totals, events=rows - recent, bytes=(rows - recent) * 180))
+    status.batch_written(BatchCounts(1, recent, recent * 180), 0.5)
     at = datetime.now(UTC).replace(microsecond=0)
     for number in range(5, 0, -1):
         status.table_committed(table, rows // 5, 7_000_000_000 + number, at - timedelta(seconds=5 * number))

@@ -17,6 +17,7 @@ from calve.dashboard.access import Access
 from calve.dashboard.model import MANY_FILES, MANY_SNAPSHOTS
 from calve.dashboard.pipeline_pages import PipelinePages
 from calve.dashboard.table_view import TableReader
+from calve.errors import SourceUnavailableError
 from calve.observe.status import BatchCounts, PipelineStatus
 from calve.table.limits import DEFAULTS
 from dashboard.conftest import PASSWORD, Page, Visit
@@ -157,6 +158,18 @@ def test_equal_reasons_are_one_group_with_their_number(visit: Visit) -> None:
     page = visit("rejecting").get("/pipelines/orders/rejects?code=NOT_COERCIBLE")
     assert len(page.all("article")) == 1
     assert "3 times" in page.text
+
+
+def test_a_problem_of_many_pipelines_is_shown_once(visit: Visit) -> None:
+    visitor = visit("empty")
+    for number in range(9):
+        status = PipelineStatus(f"p{number}")
+        status.trouble(SourceUnavailableError("Kafka at kafka:9092 does not answer", step="read"))
+        save(Path(visitor.app.state), status)
+    page = visitor.get("/")
+    sound(page)
+    assert page.text.count("Kafka at kafka:9092 does not answer") == 1
+    assert "Error in p0, p1, p2, p3, p4 and 4 more: Kafka at" in page.text
 
 
 def test_pipelines_are_sorted_by_need(visit: Visit) -> None:

@@ -65,7 +65,7 @@ def load(ctx: click.Context, /, source: str, target: str | None, only_print: boo
       calve load mysql://calve@db.internal/shop --exclude 'shop.audit_*'
     """
     address = DatabaseAddress.of(source) if is_database(source) else None
-    _check(target, chosen, address)
+    _check(source, target, chosen, address)
     if address is not None:
         pipeline = database_pipeline(address, chosen["tables"], chosen["exclude"], catalog_in(target or "lakehouse"))
     else:
@@ -132,7 +132,7 @@ def _check_delimiter(text: str, source: str, target: str) -> None:
     )
 
 
-def _check(target: str | None, chosen: Mapping[str, Any], address: DatabaseAddress | None) -> None:
+def _check(source: str, target: str | None, chosen: Mapping[str, Any], address: DatabaseAddress | None) -> None:
     """Refuse options that are for the other kind of source.
 
     Raises:
@@ -148,6 +148,9 @@ def _check(target: str | None, chosen: Mapping[str, Any], address: DatabaseAddre
         raise SettingsError(
             "The table is missing", step="settings", target="TABLE", hint="calve load 'logs/*.csv' shop.orders"
         )
+    if address is None and "." not in str(target):
+        hint = f"E.g. calve load {shlex.quote(source)} shop.{target}"
+        raise SettingsError(f"{target} has no namespace", step="settings", target="TABLE", hint=hint)
     if address is not None and target and "/" not in target and "." in target:
         raise SettingsError(
             f"{target} is no folder: the tables of a database keep their names",

@@ -17,7 +17,7 @@ from calve.dashboard.access import COOKIE, FIRST, Access, Session
 from calve.dashboard.actions import Actions
 from calve.dashboard.chart import HEIGHT, WIDTH, charts
 from calve.dashboard.history import History
-from calve.dashboard.model import by_level, overview, problems, tables, unreadable
+from calve.dashboard.model import by_level, by_problem, overview, problems, tables, unreadable
 from calve.dashboard.pipeline_pages import PipelinePages
 from calve.dashboard.rejects import newest
 from calve.dashboard.web import Request, Response, redirect
@@ -169,15 +169,14 @@ class App:
         all_reports, broken = read_all(self.state)
         reports = [self._pending.complete(report) for report in all_reports]
         lines = sorted((overview(report, self.history.of(report.pipeline)) for report in reports), key=by_level)
-        all_problems = [
-            (report.pipeline, problem)
-            for report in reports
-            for problem in problems(report, self.history.of(report.pipeline))
-        ]
-        all_problems += [(name, unreadable(error)) for name, error in broken.items()]
-        all_problems.sort(key=lambda pair: pair[1].level != "bad")
+        problems_of = {report.pipeline: problems(report, self.history.of(report.pipeline)) for report in reports}
+        problems_of |= {name: [unreadable(error)] for name, error in broken.items()}
         return self._page(
-            session, "overview.html", pipelines=lines, problems=all_problems, is_empty=not (reports or broken)
+            session,
+            "overview.html",
+            pipelines=lines,
+            problems=by_problem(problems_of),
+            is_empty=not (reports or broken),
         )
 
     def _pipeline(self, session: Session | None, name: str) -> Response:

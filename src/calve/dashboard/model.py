@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -23,6 +23,7 @@ __all__ = [
     "Problem",
     "TableView",
     "by_level",
+    "by_problem",
     "is_behind",
     "lag_of",
     "overview",
@@ -130,6 +131,16 @@ def is_behind(samples: Sequence[Sample]) -> bool:
 def problems(report: PipelineReport, samples: Sequence[Sample]) -> list[Problem]:
     """Return what is wrong now, the worst first."""
     return problems_now(report, bool(samples) and is_behind(samples))
+
+
+def by_problem(problems_of: Mapping[str, Sequence[Problem]]) -> list[tuple[list[str], Problem]]:
+    """Return the pipelines of each problem, the worst first: one cause, e.g. a broker that is down, is shown once."""
+    groups: dict[tuple[str, ...], tuple[list[str], Problem]] = {}
+    for pipeline, its_problems in problems_of.items():
+        for problem in its_problems:
+            key = problem.level, problem.where, problem.what, problem.hint
+            groups.setdefault(key, ([], problem))[0].append(pipeline)
+    return sorted(groups.values(), key=lambda group: group[1].level != "bad")
 
 
 def unreadable(error: CalveError) -> Problem:

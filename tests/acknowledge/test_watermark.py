@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.acknowledge.progress import StagedBatches
-from calve.acknowledge.watermark import event_times, newest, summary, to_datetime
+from calve.acknowledge.watermark import Origins, event_times, newest, summary, to_datetime
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.record.target import BranchRef
 from calve.record.written import StagedFiles
+from calve.table.completeness import Completeness
 
 TARGET = BranchRef("lake", "db.t", "main")
 LATE = 4_000_000_000.0
@@ -106,3 +107,24 @@ def test_times_are_texts_that_compare_as_times_do() -> None:
     assert {len(text) for text in texts} == {27}
     assert to_datetime(2**62).year == 9999
     assert summary(None) == {}
+
+
+def test_a_table_without_event_times_has_the_times_of_the_records_unless_it_should_have_some() -> None:
+    one = record(1, entry({}), record_times={"t/0": 7, "t/1": 5})
+    assert event_times(one) == {TARGET: (7, 5)}
+    assert event_times(one, lambda _: Completeness(event_time="at")) == {}
+
+
+def test_lateness_is_subtracted_and_a_quiet_origin_counts_until_it_is_idle() -> None:
+    rule = Completeness(lateness_micros=1, idle_seconds=10)
+
+    def through(origins: Origins, staged_at: float, times: dict[str, int], *waiting: str) -> int | None:
+        one = record(1, entry(times), staged_at=staged_at, waiting=list(waiting))
+        return event_times(one, lambda _: rule, origins)[TARGET][1]
+
+    origins = Origins()
+    assert through(origins, 100, {"a": 50, "b": 20}) == 19
+    assert through(origins, 109, {"a": 60}) == 19
+    assert through(Origins(origins.seen()), 109, {"a": 60}, "b") == 19
+    assert through(origins, 111, {"a": 70}) == 69
+    assert through(origins, 112, {"a": 71}, "b") is None

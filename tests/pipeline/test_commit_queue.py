@@ -52,6 +52,26 @@ def test_the_first_files_of_a_table_are_due_at_once_and_later_ones_after_the_int
     assert one.take(HOUR) == [A]
 
 
+def test_a_table_that_waits_for_the_watermark_is_due_when_it_is_released_or_after_its_bound() -> None:
+    by_watermark = ByTable(False, ((TablePattern("a*"), True),))
+    intervals = ByTable(10.0, ((TablePattern("a*"), HOUR),))
+    one = CommitQueue(CommitSettings(10.0, SIZE * SIZE, (intervals,), (by_watermark,)), 0.0)
+    one.add(1, [entry(A), entry(B)])
+    one.commit_soon()
+    assert one.take(0.0) == [B]
+    one.committed(B, [1], 0.0)
+    for batch in range(2, 200):
+        one.add(batch, [entry(A)])
+    assert one.has_room()
+    assert one.take(20.0) in (None, [])
+    one.release(A)
+    assert one.take(21.0) == [A]
+    one.committed(A, range(1, 200), 21.0)
+    one.add(200, [entry(A)])
+    assert one.take(HOUR - 1.0) in (None, [])
+    assert one.take(HOUR) == [A]
+
+
 def test_each_table_is_due_after_its_own_interval() -> None:
     intervals = ByTable(HOUR, ((TablePattern("b*"), 10.0),))
     one = CommitQueue(CommitSettings(HOUR, SIZE, (intervals, ByTable(2 * HOUR))), 0.0)

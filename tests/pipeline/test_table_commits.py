@@ -32,6 +32,7 @@ from calve.record.written import Rejects, StagedFiles
 from calve.sinks.sink import CommitSettings
 from calve.sources.source import Planned, Split
 from calve.state.local_folder import LocalFolder
+from calve.table.completeness import Completeness
 
 AWAY, HELD = SinkUnavailableError("no answer", step="commit"), CommitError("dropped", step="commit")
 
@@ -55,7 +56,10 @@ class World:
         self.acknowledged: list[int] = []
         self.looked_at: list[str] = []
         tables: Any = SimpleNamespace(
-            commits=CommitSettings(0, 1), catalogs={"c": SimpleNamespace(prepare=lambda: None)}
+            commits=CommitSettings(0, 1),
+            catalogs={"c": SimpleNamespace(prepare=lambda: None)},
+            completeness=lambda _: Completeness(),
+            advance=lambda _, __: False,
         )
         wiring: Any = SimpleNamespace(
             source=SimpleNamespace(acknowledge=lambda planned: None),

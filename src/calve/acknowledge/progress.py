@@ -6,18 +6,19 @@ at that time, because the ledger may only have finished batches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 from msgspec.structs import replace
 
-from calve.acknowledge.watermark import EventTime, complete_through, event_times, newest, summary
+from calve.acknowledge.watermark import EventTime, Origins, complete_through, event_times, newest, summary
 from calve.observe import tally
 from calve.observe.status import BatchCounts, PipelineStatus
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.record.target import BranchRef
 from calve.record.written import Rejects
+from calve.table.completeness import Completeness
 
 __all__ = ["StagedBatches", "counts"]
 
@@ -28,9 +29,14 @@ class StagedBatches:
     Args:
         totals: The totals of all finished batches, from the ledger.
         name: The pipeline's name.
+        rule_of: Returns how it is decided through which time a table is complete.
     """
 
-    def __init__(self, totals: Totals, name: str) -> None:
+    def __init__(
+        self, totals: Totals, name: str, rule_of: Callable[[BranchRef], Completeness] = lambda _: Completeness()
+    ) -> None:
+        self._rule_of = rule_of
+        self._origins = Origins(totals.origins)
         self._records: dict[int, StagedBatch] = {}
         self._rejected: dict[int, dict[str, int]] = {}
         self._event_times: dict[int, dict[BranchRef, EventTime]] = {}
@@ -45,7 +51,7 @@ class StagedBatches:
     def add(self, record: StagedBatch) -> None:
         """Add a staged batch."""
         self._keep(record)
-        self._event_times[record.batch] = event_times(record)
+        self._event_times[record.batch] = event_times(record, self._rule_of, self._origins)
 
     def lose(self, batch: int, table: str, codes: Mapping[str, int]) -> None:
         """Count events of a batch that only a table's commit rejected; once for each commit."""
@@ -104,10 +110,12 @@ class StagedBatches:
                 self._done.superseded(index.index, index.superseded)
             for name, number in rows.items():
                 self._done.table_committed(name, number, None)
-            for target, time in event_times(record).items():
+            times_of_batch = self._event_times.get(record.batch) or event_times(record, self._rule_of, self._origins)
+            for target, time in times_of_batch.items():
                 self._times[target] = newest([self._times.get(target), time]) or time
                 self._done.valid_through(target.table, complete_through(self._times[target]))
-        return replace(self._done.totals(), event_times=[(*target, *time) for target, time in self._times.items()])
+        times = [(*target, *time) for target, time in self._times.items()]
+        return replace(self._done.totals(), event_times=times, origins=self._origins.seen())
 
     def forget(self, record: StagedBatch) -> None:
         """Forget a batch that the ledger has as committed."""
@@ -131,6 +139,9 @@ def counts(record: StagedBatch) -> BatchCounts:
             tally.add(counts_of_batch.rejects.setdefault(table, {}), codes)
         for table, examples in file.examples.items():
             counts_of_batch.examples[table] = examples | counts_of_batch.examples.get(table, {})
+    for entry in record.tables:
+        if entry.late:
+            tally.add(counts_of_batch.late, {entry.table: entry.late})
     for nulled in record.nulled:
         tally.add(counts_of_batch.nulled.setdefault(nulled.table, {}), nulled.counts)
         if nulled.reasons:

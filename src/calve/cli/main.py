@@ -39,6 +39,7 @@ COMMANDS = {
     "source": "Remove what a source has on its server: a replication slot.",
     "tables": "List the tables of a catalog.",
     "show": "Show rows of a table, without Spark.",
+    "wait": "Wait until a day of a table is complete.",
     "sql": "Query tables with SQL, without Spark.",
     "changes": "Print the row changes of a table, snapshot by snapshot.",
     "maintain": "Compact tables, convert deletes, expire snapshots and orphans.",

@@ -131,6 +131,8 @@ def _tables(report: PipelineReport) -> Iterator[str]:
         more.append(("not written", lambda table: _counts(table.ignored)))
     if any(table.valid_through for table in tables):
         more.append(("valid through", _through))
+    if any(table.late_events for table in tables):
+        more.append((">late", lambda table: f"{table.late_events:,}"))
     if any(table.superseded for table in tables):
         more.append((">superseded", lambda table: f"{table.superseded:,}"))
     if any(table.equality_deletes or table.last_conversion for table in tables):

@@ -48,9 +48,15 @@ class EventTimes:
     Args:
         column: The path of names to the column.
         origin: The metadata attributes that identify an event's origin, e.g. topic and partition; none: one origin.
+        complete: Through which time the table is complete, in microseconds since the epoch; None: unknown.
+
+    Attributes:
+        late: How many rows are earlier than that.
     """
 
-    def __init__(self, column: tuple[str, ...], origin: Sequence[str] = ()) -> None:
+    def __init__(self, column: tuple[str, ...], origin: Sequence[str] = (), complete: int | None = None) -> None:
+        self._complete = complete
+        self.late = 0
         self._column = column
         self._origin = list(origin)
         self.latest: dict[str, int] = {}
@@ -66,6 +72,9 @@ class EventTimes:
         times = rows.column(self._column[0])
         for name in self._column[1:]:
             times = pc.struct_field(times, name)
+        if self._complete is not None:
+            is_late = pc.less(_as_integers(times), _in_unit(self._complete, times.type))
+            self.late += pc.sum(is_late).as_py() or 0
         if not self._origin:
             self._keep("", pc.max(_as_integers(times)).as_py(), times.type)
             return
@@ -85,3 +94,10 @@ class EventTimes:
 
 def _as_integers(times: pa.ChunkedArray) -> pa.ChunkedArray:
     return times.cast(pa.int32() if pa.types.is_date(times.type) else pa.int64())
+
+
+def _in_unit(micros: int, kind: pa.DataType) -> int:
+    """Return a time in the unit of a column, rounded down."""
+    if pa.types.is_date(kind):
+        return micros // _DAY_MICROS
+    return micros * 1000 if kind.unit == "ns" else micros

@@ -104,7 +104,8 @@ def read_plan(folder: StateFolder, name: str) -> Planned:
         raise InvariantError(f"{folder}/{name} is missing", step="ledger", target=str(folder), hint=hint)
     splits = [Split(**split) for split in plan["splits"]]
     time_tenths = plan.get("time_tenths", plan.get("moment", 0))  # `moment` in older records
-    return Planned(splits, plan["position"], tuple(plan.get("waiting", ())), time_tenths)
+    waiting, accepted = tuple(plan.get("waiting", ())), plan.get("accepted_through", 0.0)
+    return Planned(splits, plan["position"], waiting, time_tenths, accepted)
 
 
 def check_complete(batches: Collection[int], done: int, folder: StateFolder) -> None:

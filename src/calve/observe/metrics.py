@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from calve.network.host_names import is_local_name
 from calve.observe.health import Health, alive, ready
 from calve.observe.log import Log
-from calve.observe.report import BranchFileStats, NotifyReport, PipelineReport
+from calve.observe.report import BranchFileStats, NotifyReport, PipelineReport, now
 from calve.observe.web_server import Quiet, server_class
 
 __all__ = ["Metrics", "StatusCollector"]
@@ -106,6 +106,12 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         lambda r: [([name], table.superseded) for name, table in r.tables.items() if table.superseded],
     ),
     (
+        "calve_late_events",
+        "Events that came after their table was complete through their time; they are written all the same.",
+        ("table",),
+        lambda r: [([name], table.late_events) for name, table in r.tables.items() if table.valid_through],
+    ),
+    (
         "calve_committed_rows",
         "Rows visible in the table.",
         ("table",),
@@ -160,6 +166,18 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         "Time of the table's last commit.",
         ("table",),
         lambda r: [([n], t.last_commit.timestamp()) for n, t in r.tables.items() if t.last_commit],
+    ),
+    (
+        "calve_valid_through_timestamp_seconds",
+        "Time through which the table is complete (the watermark).",
+        ("table",),
+        lambda r: [([n], t.valid_through.timestamp()) for n, t in r.tables.items() if t.valid_through],
+    ),
+    (
+        "calve_valid_through_lag_seconds",
+        "How far the watermark of the table is behind the clock.",
+        ("table",),
+        lambda r: [([n], (now() - t.valid_through).total_seconds()) for n, t in r.tables.items() if t.valid_through],
     ),
     ("calve_pipeline_state", "1 for the current state of the pipeline.", ("state",), lambda r: [([r.state], 1)]),
     ("calve_pipeline_errors", "Errors that are not resolved.", (), _one(lambda r: len(r.errors))),

@@ -102,7 +102,8 @@ class TableReport:
     Attributes:
         reasons: Why values became NULL: an example for each column.
         ignored: How many events had a field that has no column, by field (`tally.MOST_NAMES`, and `tally.OTHERS`).
-        valid_through: The event time through which it is complete, if the sink has `event_time`.
+        valid_through: The time through which it is complete: of events, or of the source's records.
+        late_events: How many events were late: it was complete through their time already.
         equality_deletes: Its rows of equality deletes after the last commit or conversion.
         converting: Whether they are being converted.
         conversion_error: Why the last conversion failed; this does not stop commits.
@@ -122,6 +123,7 @@ class TableReport:
     ignored: dict[str, int] = field(default_factory=dict)
     superseded: int = 0
     valid_through: datetime | None = None
+    late_events: int = 0
     equality_deletes: int = 0
     converting: bool = False
     last_conversion: datetime | None = None

@@ -136,6 +136,8 @@ class PipelineStatus:
                 self._table(table).reasons |= counts.reasons.get(table, {})
                 tally.add_bounded(report.run.nulled, {f"{table}.{name}": count for name, count in columns.items()})
                 report.last_nulled = now()
+            for table, events in counts.late.items():
+                self._table(table).late_events += events
             for table, fields in counts.ignored.items():
                 tally.add_bounded(self._table(table).ignored, fields)
             self._samples.append((self._clock(), report.events))

@@ -16,6 +16,7 @@ class Totals(msgspec.Struct, frozen=True):
 
     Attributes:
         event_times: How far tables are complete: catalog, table, branch, and the two of `watermark.EventTime`.
+        origins: The last event of each origin (`watermark.OriginSeen`).
     """
 
     events: int = 0
@@ -29,6 +30,7 @@ class Totals(msgspec.Struct, frozen=True):
     last_batch: int | None = None
     tables: dict[str, TableReport] = {}
     event_times: list[tuple[str, str, str, int, int | None]] = []
+    origins: list[tuple[str, str, str, str, int, float]] = []
 
     @staticmethod
     def of(report: PipelineReport) -> Totals:

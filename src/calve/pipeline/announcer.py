@@ -151,7 +151,7 @@ class Announcer:
         before = self._through.get(target)
         if through is None or (before is not None and through <= before):
             return
-        column = self._tables.event_time(target)
+        column = self._tables.completeness(target).event_time
         after = to_datetime(before) if before is not None else first_period(loaded, column, _partitions(entries))
         for period in completed(unit_of(loaded, column), after, through):
             data = {

@@ -22,6 +22,8 @@ __all__ = ["CommitQueue", "Retry"]
 
 _MOST_STAGED = 64
 """With more staged batches, a commit is due at once and new batches wait."""
+_MOST_HELD = 2_000
+"""The same where commits wait for the watermark."""
 _BACKLOG_PAUSE = 2
 """While a backlog is read, commits pause for so many times what they take: of a table that is committed twice, the
 first time only delays the rest."""
@@ -89,6 +91,7 @@ class CommitQueue:
 
     def __init__(self, settings: CommitSettings, now: float) -> None:
         self._settings = settings
+        self._most_staged = _MOST_HELD if settings.is_any_by_watermark else _MOST_STAGED
         self._lock = threading.Lock()
         self._batches: list[int] = []
         self._tables: dict[BranchRef, _Table] = {}
@@ -110,14 +113,16 @@ class CommitQueue:
                 if entry.ref not in self._tables:
                     seconds = self._settings.seconds(entry.table)
                     self._clocks.setdefault(seconds, self._clocks[self._settings.interval_seconds])
-                    self._tables[entry.ref] = _Table(seconds, len(self._tables) < _TABLES_AT_ONCE)
+                    is_urgent = len(self._tables) < _TABLES_AT_ONCE
+                    is_urgent &= not self._settings.waits_for_watermark(entry.table)
+                    self._tables[entry.ref] = _Table(seconds, is_urgent)
                 table = self._tables[entry.ref]
                 table.entries.setdefault(batch, []).append(entry)
 
     def has_room(self) -> bool:
         """Return whether another batch may be staged; tables that wait for the operator do not count."""
         with self._lock:
-            return self._waiting().batches < _MOST_STAGED
+            return self._waiting().batches < self._most_staged
 
     def is_empty(self) -> bool:
         """Return whether all batches are acknowledged."""
@@ -125,9 +130,15 @@ class CommitQueue:
             return not self._batches
 
     def commit_soon(self) -> None:
-        """Make all waiting tables due."""
+        """Make all waiting tables due, unless some wait for the watermark."""
         with self._lock:
-            self._is_soon = True
+            self._is_soon = not self._settings.is_any_by_watermark
+
+    def release(self, name: BranchRef) -> None:
+        """Make a table due that waits for the watermark."""
+        with self._lock:
+            if self._settings.waits_for_watermark(name.table) and name in self._tables:
+                self._tables[name].is_urgent, self._waits = True, None
 
     def drain(self, now: float) -> None:
         """Make all tables due until all batches are acknowledged."""
@@ -154,7 +165,7 @@ class CommitQueue:
         """
         with self._lock:
             batches, size, is_any_early = self._waiting()
-            is_full = size >= self._settings.size_bytes or batches >= _MOST_STAGED
+            is_full = size >= self._settings.size_bytes or batches >= self._most_staged
             is_all = self._is_soon or self._is_draining or is_full
             self._due_intervals = frozenset(self._clocks if is_all else self._late(now))
             if not self._due_intervals and not is_any_early:

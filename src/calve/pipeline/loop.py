@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from calve.acknowledge.progress import counts
@@ -209,6 +209,8 @@ class Loop:
         planned = source.plan(position, most)
         if planned is not None and self._due.took(planned, backlog, most):
             self._upkeep.backlog_end = self._ledger.last_batch + 1
+        if planned is not None and self._wiring.source_accepts and self._due.since and not self._due.behind:
+            return replace(planned, accepted_through=self._due.since)
         return planned
 
     def _is_paused(self) -> bool:

@@ -64,7 +64,11 @@ class TableCommits:
         self._upkeep = upkeep
         self._now = now
         self._log = Log(status.name)
-        self._progress = StagedBatches(ledger.committed.totals, status.name)
+        self._tables = wiring.tables
+        self._progress = StagedBatches(ledger.committed.totals, status.name, wiring.tables.completeness)
+        for catalog, table, branch, _, through in ledger.committed.totals.event_times:
+            if through is not None:
+                wiring.tables.advance(BranchRef(catalog, table, branch), through)
         self._lock = threading.Lock()
         self._acknowledging = Retry()
 
@@ -90,6 +94,11 @@ class TableCommits:
         with self._lock:
             self._progress.add(record)  # first: from the queue it is committed at once
         self.queue.add(record.batch, record.tables)
+        for target in {entry.ref for entry in record.tables}:
+            with self._lock:
+                time_of_table = self._progress.event_time(target, record.batch)
+            if time_of_table and time_of_table[1] is not None and self._tables.advance(target, time_of_table[1]):
+                self.queue.release(target)
         self._show_staged()
 
     def troubles(self) -> list[CalveError]:

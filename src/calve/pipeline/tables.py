@@ -17,6 +17,7 @@ from calve.record.written import StagedFiles
 from calve.sinks.sink import CommitSettings, Sink, SinkTables
 from calve.sources.source import SourceTable
 from calve.stop_point import fail_if
+from calve.table.completeness import Completeness
 from calve.table.limits import Limits
 from calve.table.loaded import Table
 
@@ -53,6 +54,7 @@ class PipelineTables:
                 min(tables.commits.interval_seconds for tables in self),
                 min(tables.commits.size_bytes for tables in self),
                 tuple(interval for tables in self for interval in tables.commits.intervals),
+                tuple(holds for tables in self for holds in tables.commits.by_watermark),
             )
         self.always_shuffles = any(tables.always_shuffles for tables in self)
         self.max_open_writers = min((tables.max_open_writers for tables in self), default=1)
@@ -97,10 +99,15 @@ class PipelineTables:
         others = {number for number, tables in self.by_sink.items() if table and tables.static not in (None, table)}
         return [number for number in range(self._sinks) if number not in others]
 
-    def event_time(self, target: BranchRef) -> str | None:
-        """Return the column with the event time of a table."""
-        columns = (tables.event_time(target.table) for tables in self if tables.may_write(target))
-        return next((column for column in columns if column), None)
+    def completeness(self, target: BranchRef) -> Completeness:
+        """Return how it is decided through which time a table is complete: as its first sink with event times says."""
+        rules = [tables.completeness(target.table) for tables in self if tables.may_write(target)]
+        return next((rule for rule in rules if rule.event_time), rules[0] if rules else Completeness())
+
+    def advance(self, target: BranchRef, micros: int) -> bool:
+        """Record through which time the staged batches complete a table; return whether a partition is now complete."""
+        completed = [tables.advance(target.table, micros) for tables in self if tables.may_write(target)]
+        return any(completed)
 
     def lacking(self, sources: Sequence[SourceTable]) -> list[Misfit]:
         """Return the targets that get all rows of some source tables, and are not known yet."""

@@ -36,6 +36,7 @@ from calve.sinks.sink import CatalogOf, Opening, Order, Sink
 from calve.sources.source import OfTables, Planned, Position, Source, SourceTable
 from calve.state.folder import StateFolder
 from calve.task.job import Job
+from calve.task.record_times import RecordTime
 
 __all__ = ["Wiring", "dead_letter_locations", "replay_name", "sink_labels", "sink_paths"]
 
@@ -127,8 +128,10 @@ class Wiring:
         self._used = (self._used | (self._processors.metadata if self._processors else set())) - {*added}
         self._nonce = uuid.uuid4().hex[:6]  # files of a killed run have other names
         reader = self.source.reader
-        self._reader = reader if rejects else narrowed(reader, self._used)
         self._origin = () if rejects else source.origin
+        time = "" if rejects else source.record_time
+        self._record_time = RecordTime(time, self._origin, time in self._used) if time else None
+        self._reader = reader if rejects else narrowed(reader, self._used | {time} if time else self._used)
         self.source_kind = "dead letters" if rejects else source_kind(settings)
         self.source_accepts = not rejects and source.accepts
         is_typed = isinstance(self.source, OfTables)  # then tables are made before their first batch is read
@@ -220,6 +223,7 @@ class Wiring:
             time_tenths=time_tenths,
             serde=self._serde,
             processors=self._processors,
+            record_time=self._record_time,
             envelopes=replace(self._envelopes, wanted=RequestedAttributes(self._used, self.tables.key_fields))
             if self._envelopes
             else None,

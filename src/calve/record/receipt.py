@@ -69,6 +69,7 @@ class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
         is_first: Whether the pass is the batch's first one; later passes read events again.
         task: Its number; -1 for a task of the second stage, which writes what others shuffled.
         shuffled_parts: How many parts of partitions it shuffled.
+        record_times: The latest time of the records that it read, by origin, in microseconds since the epoch.
     """
 
     tables: list[StagedFiles] = []
@@ -82,6 +83,7 @@ class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
     is_first: bool = False
     task: int = -1
     shuffled_parts: int = 0
+    record_times: dict[str, int] = {}
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, tag="failure"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -37,6 +37,7 @@ class StagedBatch(msgspec.Struct, frozen=True):
         staged_at: When it was staged, in seconds since the epoch.
         steps: Seconds of each step, of all tasks together.
         seconds: How long the batch took.
+        record_times: The latest time of the source's records by origin, in microseconds since the epoch.
     """
 
     batch: int
@@ -58,6 +59,7 @@ class StagedBatch(msgspec.Struct, frozen=True):
     seconds: float = 0.0
     dropped: int = 0
     added: int = 0
+    record_times: dict[str, int] = {}
 
     @staticmethod
     def of(batch: int, planned: Planned, receipts: Sequence[Receipt], since: float, seconds: float) -> StagedBatch:
@@ -70,6 +72,7 @@ class StagedBatch(msgspec.Struct, frozen=True):
             since: When its oldest event was first seen waiting.
             seconds: How long it took.
         """
+        accepted = {"": int(planned.accepted_through * 1_000_000)} if planned.accepted_through else {}
         first = [receipt.seen for receipt in receipts if receipt.is_first]
         steps = receipts[0].seconds if receipts else {}
         return StagedBatch(
@@ -92,4 +95,14 @@ class StagedBatch(msgspec.Struct, frozen=True):
             seconds=seconds,
             dropped=sum(seen.dropped for seen in first),
             added=sum(seen.added for seen in first),
+            record_times=_latest([accepted, *(receipt.record_times for receipt in receipts if receipt.is_first)]),
         )
+
+
+def _latest(times: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Join the latest times by origin of several tasks."""
+    latest: dict[str, int] = {}
+    for of_task in times:
+        for origin, micros in of_task.items():
+            latest[origin] = max(micros, latest.get(origin, micros))
+    return latest

@@ -40,6 +40,7 @@ class StagedFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"comm
         write_mode: How the deletes among the files reach the table.
         event_times: The latest event time by origin, in microseconds since the epoch.
         commit_rejects: Where the commit's dead letters go, if it may find any.
+        late: How many events were late: the table was complete through their time when their batch was begun.
     """
 
     catalog: str
@@ -52,6 +53,7 @@ class StagedFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"comm
     write_mode: WriteMode = EQUALITY_DELETE
     event_times: dict[str, int] = {}
     commit_rejects: CommitRejects | None = None
+    late: int = 0
 
     @property
     def ref(self) -> BranchRef:

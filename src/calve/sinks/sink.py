@@ -32,6 +32,7 @@ from calve.settings import SinkEntry
 from calve.sinks.job import SinkJob
 from calve.sources.source import SourceTable
 from calve.state.clients import file_io_at
+from calve.table.completeness import Completeness
 from calve.table.limits import Limits
 from calve.table.loaded import Table
 
@@ -62,12 +63,23 @@ class Order(enum.Enum):
 class CommitSettings:
     """When a commit is due: after an interval in seconds, or after a number of staged bytes.
 
-    The first files of each table in a run are committed at once. `intervals` has those of single tables, for each sink.
+    The first files of each table in a run are committed at once. `intervals` has those of single tables, for each sink,
+    and `by_watermark` whether they wait for the watermark.
     """
 
     interval_seconds: float
     size_bytes: int
     intervals: tuple[ByTable[float], ...] = ()
+    by_watermark: tuple[ByTable[bool], ...] = ()
+
+    def waits_for_watermark(self, table: str) -> bool:
+        """Return whether commits of a table wait until a partition of it is complete."""
+        return any(sink.of(table) for sink in self.by_watermark)
+
+    @property
+    def is_any_by_watermark(self) -> bool:
+        """Whether commits of any table do."""
+        return any(is_waiting for sink in self.by_watermark for is_waiting in sink.values())
 
     def seconds(self, table: str) -> float:
         """Return the interval of a table: that of the most impatient sink."""
@@ -179,8 +191,12 @@ class SinkTables(Protocol):
         """Return when a table needs maintenance; None: never."""
         ...
 
-    def event_time(self, table: str) -> str | None:
-        """Return the column with the time of an event; None: the table has none."""
+    def completeness(self, table: str) -> Completeness:
+        """Return how it is decided through which time a table is complete."""
+        ...
+
+    def advance(self, table: str, micros: int) -> bool:
+        """Record through which time the staged batches complete a table; return whether a partition is now complete."""
         ...
 
     def maintains(self, catalog: str, table: str) -> bool:

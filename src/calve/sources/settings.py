@@ -57,6 +57,8 @@ class SourceSettings:
         accepts: Whether it accepts events from clients; then a run writes them before it ends.
         replicates: Whether it has the option `durable`: `replicated` keeps accepted events on the state's object store.
         origin: The metadata attributes that identify the parts that are read in parallel, each in order.
+        record_time: The metadata attribute with the time of a record: epoch milliseconds, or ISO 8601 in UTC; empty:
+            its records have none, or the time when it accepted them (`accepts`).
         has_keys: Whether its events are rows of tables, which have keys.
         emits_changes: Whether its events are changes, whose operation is the metadata attribute `operation`.
         needs_spark: Whether it reads tables with Spark SQL.
@@ -67,6 +69,7 @@ class SourceSettings:
     accepts: ClassVar[bool] = False
     replicates: ClassVar[bool] = False
     origin: ClassVar[tuple[str, ...]] = ()
+    record_time: ClassVar[str] = ""
     has_keys: ClassVar[bool] = False
     emits_changes: ClassVar[bool] = False
     needs_spark: ClassVar[bool] = False

@@ -112,12 +112,15 @@ class Planned:
             `topic/partition`. A source without an order of time has one part without events.
         time_tenths: When the ledger recorded it, in tenths of a second since the epoch; later than any batch before
             it, and the same in a replay. 0 before that.
+        accepted_through: All events that the source accepted before this time are in this batch or earlier ones; in
+            seconds since the epoch, 0: unknown.
     """
 
     splits: list[Split]
     position: Position = field(default_factory=dict)
     waiting: tuple[str, ...] = ()
     time_tenths: int = field(default=0, compare=False)
+    accepted_through: float = field(default=0.0, compare=False)
 
 
 class Reader(Protocol):

@@ -12,6 +12,7 @@ from calve.serde.settings import Serde
 from calve.sinks.job import SinkJob
 from calve.sources.source import Reader
 from calve.task.isolation import WHOLE, Isolation
+from calve.task.record_times import RecordTime
 
 __all__ = ["STEPS", "Job"]
 
@@ -36,6 +37,7 @@ class Job:
         serde: How values with a schema become rows; None: events are JSON, or rows already.
         envelopes: How to decode the envelopes of a change stream; None: events are rows.
         processors: What changes the events before they are routed; None: nothing.
+        record_time: Which attribute is the time of a record; None: the records have none.
     """
 
     pipeline: str
@@ -54,6 +56,7 @@ class Job:
     serde: Serde | None = None
     envelopes: Envelopes | None = None
     processors: Processors | None = None
+    record_time: RecordTime | None = None
 
     @property
     def needs(self) -> frozenset[str]:

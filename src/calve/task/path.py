@@ -30,6 +30,7 @@ from calve.sources.source import Split
 from calve.stop_point import fail_if
 from calve.task.isolation import WHOLE, RejectRows, Shares
 from calve.task.job import Job
+from calve.task.record_times import RecordTimes
 from calve.task.step_clock import StepClock
 
 __all__ = ["EventPath", "RoutedEvents"]
@@ -74,6 +75,7 @@ class EventPath:
 
     def __init__(self, job: Job, number: int, reject: RejectRows, clock: StepClock, needs_text: bool = False) -> None:
         self.counts = ReadCounts()
+        self._times = RecordTimes(job.record_time) if job.record_time else None
         self._job = job
         self._number = number
         self._reject = reject
@@ -94,6 +96,11 @@ class EventPath:
         self._provisional_rows = self._rerouted_rows = 0
         self._keys: dict[TableRef, Hashable] = {}
 
+    @property
+    def record_times(self) -> dict[str, int]:
+        """The latest times of the records that were read, by origin, in microseconds since the epoch."""
+        return self._times.latest if self._times else {}
+
     def read(self, splits: Sequence[Split]) -> Generator[pa.Table]:
         """Yield the events of splits, in order; another thread reads the next ones. Close it after an error."""
         parts = (self.read_split(index, split) for index, split in enumerate(splits))
@@ -111,6 +118,7 @@ class EventPath:
         rows = 0
         for batch in job.reader.read(split):
             events = pa.Table.from_batches([batch])
+            events = self._times.take(events) if self._times else events
             events = with_text(events) if self._needs_text else events
             if VERSION in self._needs:
                 version = versions(job.time_tenths, (number, job.splits), rows, len(events))

@@ -175,5 +175,6 @@ class _Task:
             seconds=self.clock.seconds,
             is_first=self._is_first,
             task=self._number,
+            record_times=self._path.record_times,
             shuffled_parts=self._shuffle.parts if self._shuffle else 0,
         )

@@ -220,8 +220,27 @@ class IcebergSettings(SinkSettings):
     event_time: str | None = option(
         None,
         "The column with the time of an event (`at`, or `place.at` in a struct), of type timestamp, timestamptz or "
-        "date. Each snapshot then has the time through which the table is complete.",
+        "date. Each snapshot then has the time through which the table is complete. Default: the time of the record, "
+        "where the source has one (Kafka, HTTP, the commit of a database).",
         minimum=1,
+    )
+    allowed_lateness: timedelta = option(
+        timedelta(0), "A table counts as complete through a time only when an event this much later has been read."
+    )
+    idle_after: timedelta = option(
+        timedelta(0),
+        "How long a Kafka partition without new events still holds back completeness at its last event. Default: it "
+        "does not, unless records wait in it.",
+    )
+    commit_on: Literal["interval", "watermark"] = option(
+        "interval",
+        "When files are committed: `interval`, or `watermark`: when a partition of the table (hour, day, month or year "
+        "of `event_time`) is complete, at the latest after `commit_within`.",
+    )
+    commit_within: timedelta = option(
+        timedelta(hours=1),
+        "With `commit_on: watermark`: how long a commit waits at most. `commit_size`, 2,000 staged batches and the end "
+        "of a run commit at once, too.",
     )
     metadata_columns: dict[str, str] = option(
         {},

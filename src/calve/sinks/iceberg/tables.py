@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
 
+from calve.acknowledge.periods import period_at, unit_of
+from calve.acknowledge.watermark import to_datetime
 from calve.catalog.catalog import Catalog
 from calve.columns.infer import Inferred
 from calve.commit.compare import Comparison
@@ -19,6 +22,7 @@ from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets
 from calve.sinks.sink import CommitSettings
 from calve.sources.source import SourceTable
+from calve.table.completeness import Completeness
 from calve.table.limits import Limits
 from calve.table.loaded import Table
 from calve.table.schema import path_of, read_schema
@@ -57,8 +61,12 @@ class IcebergTables:
         self.letters = letters
         self.static = route.table.static
         self.catalogs: Mapping[str, Catalog] = {key: targets.catalog}
-        intervals = settings.by_table.map(lambda own: own.commit_interval.total_seconds())
-        self.commits = CommitSettings(intervals.default, int(settings.commit_size), (intervals,))
+        intervals = settings.by_table.map(
+            lambda own: (own.commit_within if own.commit_on == "watermark" else own.commit_interval).total_seconds()
+        )
+        by_watermark = settings.by_table.map(lambda own: own.commit_on == "watermark")
+        self.commits = CommitSettings(intervals.default, int(settings.commit_size), (intervals,), (by_watermark,))
+        self.complete_micros: dict[str, int] = {}
         self.may_grow = settings.max_batch_bytes is None
         self.always_shuffles = settings.distribution == "hash"
         self.max_open_writers = settings.max_open_writers
@@ -116,9 +124,21 @@ class IcebergTables:
         """Return when a table needs maintenance; None: never."""
         return self._settings.of(table).limits
 
-    def event_time(self, table: str) -> str | None:
-        """Return the column with the time of an event; None: the table has none."""
-        return self._settings.of(table).event_time
+    def completeness(self, table: str) -> Completeness:
+        """Return how it is decided through which time a table is complete."""
+        own = self._settings.of(table)
+        lateness = own.allowed_lateness // timedelta(microseconds=1)
+        idle_seconds = own.idle_after.total_seconds()
+        return Completeness(own.event_time, lateness, idle_seconds, own.commit_on == "watermark")
+
+    def advance(self, table: str, micros: int) -> bool:
+        """Record through which time the staged batches complete a table; return whether a partition is now complete."""
+        before, self.complete_micros[table] = self.complete_micros.get(table), micros
+        if before is None or before == micros or self._settings.of(table).commit_on != "watermark":
+            return False
+        loaded = self._targets.known().get(table)
+        unit = unit_of(loaded, self._settings.of(table).event_time) if isinstance(loaded, Table) else "day"
+        return period_at(unit, to_datetime(before)) != period_at(unit, to_datetime(micros))
 
     def maintains(self, catalog: str, table: str) -> bool:
         """Return whether a table is one of the sink's, the one for its dead letters included."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.convert.converter import Converter, ConvertOptions
+from calve.convert.event_time import EventTimes
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, Role, Stream, WriteMode
 from calve.record.written import CommitRejects, StagedFiles
@@ -37,6 +38,7 @@ class TaskTables(SinkJob):
         branch: The branch of these tables that gets the events.
         fields: The fields of an event that are written; routes, table names and dead letters know them all.
         event_time: The column that says when an event happened.
+        complete_micros: Through which time a table is complete, in microseconds since the epoch.
         changes: Whether rows are updated and deleted by key, not only appended.
         histories: Tables to which rows are only appended, although others are updated and deleted.
         identifier_columns: The key; empty means the table's identifier fields.
@@ -57,6 +59,7 @@ class TaskTables(SinkJob):
     branch: str = "main"
     fields: Fields = ALL_FIELDS
     event_time: str | None = None
+    complete_micros: Mapping[str, int] = field(default_factory=dict)
     infers: bool = False
     evolves: bool = False
     on_type_mismatch: Literal["null", "dlq"] | None = None
@@ -148,14 +151,14 @@ class TaskTables(SinkJob):
         assert isinstance(table, Table)
         return table, {**table.properties, **({} if are_letters else self.write_properties)}
 
-    def table_files(self, stream: Stream, written: Written, run: str, event_times: Mapping[str, int]) -> StagedFiles:
+    def table_files(self, stream: Stream, written: Written, run: str, times: EventTimes | None) -> StagedFiles:
         """Return what was written of a stream.
 
         Args:
             stream: The stream.
             written: Its files.
             run: Makes file names unique: pipeline, state and batch.
-            event_times: The latest event times of its table, by origin.
+            times: The event times of its table.
         """
         are_letters, own = stream.role is Role.DEAD_LETTERS, self.of(stream.table)
         return StagedFiles(
@@ -167,7 +170,8 @@ class TaskTables(SinkJob):
             files=cast("list[ContentFile]", written.files),
             rows=0 if stream.role is Role.DELETES else written.rows,
             bytes=written.size_bytes,
-            event_times=dict(event_times),
+            event_times=dict(times.latest) if times else {},
+            late=times.late if times and stream.role is Role.ROWS else 0,
             commit_rejects=self._commit_rejects(stream, run) if stream.role is Role.PARTIAL else None,
         )
 

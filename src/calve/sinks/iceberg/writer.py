@@ -101,7 +101,7 @@ class TableWriter:
         }
         return Receipt(
             tables=[
-                self._job.table_files(stream, written, self._work.run, self._latest(stream.table))
+                self._job.table_files(stream, written, self._work.run, self._times.get(stream.table))
                 for stream, written in files.items()
                 if stream.table not in self._misfits
             ],
@@ -137,7 +137,7 @@ class TableWriter:
         loaded, properties = self._job.table_of(stream)
         column = self._job.event_time
         if column and table not in self._times and (where := event_time.path(loaded.schema, column)):
-            self._times[table] = event_time.EventTimes(where, self._work.origin)
+            self._times[table] = event_time.EventTimes(where, self._work.origin, self._job.complete_micros.get(table))
         if table in self._times:
             self._work.timed("convert", self._times[table].add, converted.rows, events, converted.row)
         if len(converted.rows) and self._job.appends(table):
@@ -150,9 +150,6 @@ class TableWriter:
             write_net(self._job, self._work.writers, target, net)
         else:
             shuffle_net(self._job, self._work.shuffle, target, net, self._work.task)
-
-    def _latest(self, table: str) -> Mapping[str, int]:
-        return self._times[table].latest if table in self._times else {}
 
     def _misfit(self, table: str, inferred: Inferred | None) -> None:
         fields = self._misfits.get(table)

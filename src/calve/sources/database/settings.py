@@ -47,6 +47,7 @@ class DatabaseSettings(SourceSettings):
 
     has_keys: ClassVar[bool] = True
     emits_changes: ClassVar[bool] = True
+    record_time: ClassVar[str] = "commit_timestamp"
     remembers: ClassVar[Mapping[str, Form]] = {"": Form.LOG}
 
     host: str = option(doc="The server's name or address.", minimum=1)

@@ -143,6 +143,7 @@ class KafkaSettings(SourceSettings):
     """Reads Kafka topics, each record exactly once."""
 
     origin: ClassVar[tuple[str, ...]] = ("kafka_topic", "kafka_partition")
+    record_time: ClassVar[str] = "kafka_timestamp"
 
     bootstrap_servers: str | list[str] = option(doc="Brokers for the first connection, as host:port.", minimum=1)
     topics: list[TopicSettings] = option(doc="The topics.", minimum=1, maximum=10)

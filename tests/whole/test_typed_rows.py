@@ -14,7 +14,7 @@ import pytest
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.event import typed
 from calve.expression import compile_format
-from calve.record.receipt import Receipt
+from calve.record.receipt import Misfit, Receipt
 from calve.record.written import Ignored
 from calve.route.route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
@@ -30,6 +30,9 @@ from calve.task.task import run_task
 from kit.tables import table_of
 
 COLUMNS = [{"name": "n", "type": "long"}, {"name": "s", "type": "string"}]
+
+FIRST = pa.table({"n": pa.array([1, 2, 1], pa.int16()), "s": ["a", None, "c"]})
+FIRST_AND_NULLS = FIRST.append_column("none", pa.nulls(3))
 
 
 @pytest.fixture
@@ -72,15 +75,52 @@ def written(receipt: Receipt) -> list[dict[str, Any]]:
     return [row for file in files for row in pq.read_table(file["file-path"]).to_pylist()]
 
 
+def by_content(receipt: Receipt) -> dict[str, list[dict[str, Any]]]:
+    files = [json.loads(bytes(file)) for table in receipt.tables for file in table.files]
+    return {file["content"]: pq.read_table(file["file-path"]).to_pylist() for file in files}
+
+
+def types_of(misfit: Misfit) -> list[str]:
+    assert misfit.inferred is None or misfit.inferred.is_declared
+    return [str(field.field_type) for field in misfit.inferred.to_schema().fields] if misfit.inferred else []
+
+
 def letters(receipt: Receipt) -> list[tuple[str, str]]:
     lines = [line for one in receipt.rejects for line in Path(one.path).read_text().splitlines()]
     return [(entry["code"], entry["event"]) for entry in map(json.loads, lines)]
 
 
-def test_rows_that_are_appended_get_no_text(tmp_path: Path, texts: list[int]) -> None:
-    rows = pa.table({"n": pa.array([1, None, 3], pa.int32()), "s": ["x", "y", None]})
-    receipt = run(tmp_path, [parquet(tmp_path, "1.parquet", rows)])
-    assert written(receipt) == rows.to_pylist()
+WAYS: dict[str, tuple[dict[str, Any], dict[str, list[dict[str, Any]]], dict[str, list[str]]]] = {
+    "appended": ({}, {"DATA": [*FIRST.to_pylist(), {"n": 2, "s": "d"}]}, {}),
+    "written by key": (
+        {"changes": True, "identifier_columns": ("n",), "upsert": True},
+        {"DATA": [{"n": 1, "s": "c"}, {"n": 2, "s": "d"}], "EQUALITY_DELETES": [{"n": 1}, {"n": 2}]},
+        {},
+    ),
+    "routed by their metadata": (
+        {
+            "to": 'ns.${substringBefore(substringAfter(getMetadata("file_path"), "in/"), ".parquet")}',
+            "metadata": ("file_path",),
+        },
+        {"DATA": FIRST.to_pylist()},
+        {"ns.u": []},
+    ),
+    "of a new table": ({"columns": [], "infers": True}, {}, {"ns.t": ["int", "string"]}),
+}
+"""Options of a sink, the files that it writes, and the types of the columns that tables lack."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_rows_get_no_text_when_they_are(way: str, tmp_path: Path, texts: list[int]) -> None:
+    options, expected, misfits = WAYS[way]
+    (tmp_path / "in").mkdir()
+    second = pa.table({"n": pa.array([2], pa.int16()), "s": ["d"]})
+    files = [
+        parquet(tmp_path / "in", name, rows) for name, rows in (("t.parquet", FIRST_AND_NULLS), ("u.parquet", second))
+    ]
+    receipt = run(tmp_path, files, **options)
+    assert by_content(receipt) == expected
+    assert {misfit.target.table: types_of(misfit) for misfit in receipt.misfits} == misfits
     assert texts == []
 
 
@@ -116,39 +156,6 @@ def test_rows_that_are_routed_by_a_field_have_their_text(tmp_path: Path, texts: 
     assert written(receipt) == [{"n": 1, "s": "t"}]
     assert texts == [1, 2]
     assert receipt.misfits[0].target == (0, "ns.u")
-
-
-def test_rows_that_are_written_by_key_get_no_text(tmp_path: Path, texts: list[int]) -> None:
-    first = parquet(tmp_path, "1.parquet", pa.table({"n": [1, 2, 1], "s": ["a", "b", "c"]}))
-    second = parquet(tmp_path, "2.parquet", pa.table({"n": [2], "s": ["d"]}))
-    by_key = {"changes": True, "identifier_columns": ("n",), "upsert": True}
-    files = [json.loads(bytes(file)) for one in run(tmp_path, [first, second], **by_key).tables for file in one.files]
-    found = {file["content"]: pq.read_table(file["file-path"]).to_pylist() for file in files}
-    assert found["DATA"] == [{"n": 1, "s": "c"}, {"n": 2, "s": "d"}]
-    assert sorted(row["n"] for row in found["EQUALITY_DELETES"]) == [1, 2]
-    assert texts == []
-
-
-def test_rows_that_are_routed_by_their_metadata_get_no_text(tmp_path: Path, texts: list[int]) -> None:
-    files = [
-        parquet(tmp_path, name, pa.table({"n": [number]})) for number, name in enumerate(("t.parquet", "u.parquet"))
-    ]
-    name = f'ns.${{substringBefore(substringAfter(getMetadata("file_path"), "{tmp_path.name}/"), ".parquet")}}'
-    receipt = run(tmp_path, files, to=name, metadata=("file_path",))
-    assert written(receipt) == [{"n": 0, "s": None}]
-    assert receipt.misfits[0].target == (0, "ns.u")
-    assert texts == []
-
-
-def test_columns_of_a_new_table_are_told_without_a_text(tmp_path: Path, texts: list[int]) -> None:
-    rows = pa.table({"n": pa.array([1], pa.int16()), "day": pa.array([0], pa.date32()), "none": pa.nulls(1)})
-    file = parquet(tmp_path, "1.parquet", rows)
-    receipt = run(tmp_path, [file], [], infers=True)
-    [misfit] = receipt.misfits
-    assert misfit.inferred is not None
-    assert [str(each.field_type) for each in misfit.inferred.to_schema().fields] == ["int", "date"]
-    assert misfit.inferred.is_declared
-    assert texts == []
 
 
 def test_a_new_field_of_a_file_is_a_misfit(tmp_path: Path) -> None:

@@ -1,39 +1,174 @@
-"""With the state on an object store a standby takes over from a driver that was killed, paused or cut off."""
+"""With the state on an object store a standby takes over from a driver that was killed, paused or cut off.
+
+Whatever the source is, events come all the time; who wakes up finds that it was replaced. In the end the table has
+each event of files once, equals the table of a database, or has each event once that was answered 200.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import http.client
+import itertools
 import json
 import os
-from collections.abc import Iterator
+import random
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from calve.state.store_folder import StoreFolder
-from matrix.takeovers import Takeovers
+from kit.running import until
+from matrix.takeovers import Arrivals, Feed, Takeovers
+from services.mysql import MYSQL, MySql
 from services.objects import ObjectStore
+from services.postgres import Postgres
+from services.process import free_ports
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.crash]
 
 KILLS = int(os.environ.get("CALVE_KILLS", "3"))
+QUICK = {"auto_create": True, "flush_interval": "100ms", "commit_interval": "300ms"}
+ROWS = 2_000
+CLIENTS = 4
 
 
-@pytest.fixture
-def takeovers(tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch) -> Iterator[Takeovers]:
+def pipeline(source: dict[str, Any], **sink: Any) -> str:
+    return json.dumps({"orders": {"source": source, "sink": [{"iceberg": {**QUICK, **sink}}]}})
+
+
+class Changes:
+    """Somebody changes the rows of a table of a database."""
+
+    table, query = "shop.item", "select id, v from t"
+
+    def __init__(self, run: Callable[[str], list[tuple[str | None, ...]]], source: dict[str, Any]) -> None:
+        self._run = run
+        self._source = source
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._change)
+        run("create table app.item (id bigint primary key, v int)")
+        run(f"insert into app.item values {', '.join(f'({number}, 0)' for number in range(ROWS))}")
+
+    def yaml(self) -> str:
+        [(kind, own)] = self._source.items()
+        options = {
+            "host": "127.0.0.1",
+            "password": "open sesame",
+            "ssl_mode": "disable",
+            "tables": {"include": ["app.*"]},
+        }
+        return pipeline({kind: {**options, **own}}, table_identifier='shop.${getMetadata("table_name")}')
+
+    def begin(self) -> None:
+        self._thread.start()
+
+    def end(self) -> list[tuple[int, ...]]:
+        self._ended.set()
+        self._thread.join()
+        return [(int(row[0] or 0), int(row[1] or 0)) for row in self._run("select id, v from app.item")]
+
+    def _change(self) -> None:
+        chance = random.Random()
+        for number in itertools.count(ROWS):
+            id = chance.randrange(ROWS)
+            statements = (
+                f"update app.item set v = v + 1 where id between {id} and {id + 20}",
+                f"delete from app.item where id = {id}",
+                f"insert into app.item values ({number}, 1)",
+            )
+            self._run(chance.choice(statements))
+            if self._ended.wait(0.02):
+                return
+
+
+class Requests:
+    """Clients send numbered events with keys, each until it is answered 200; every driver listens on its own port."""
+
+    table, query = "shop.orders", "select id from t"
+
+    def __init__(self) -> None:
+        self._ports: list[int] = []
+        self._numbers = itertools.count()
+        self._answered: list[int] = []
+        self._ended = threading.Event()
+        self._clients = [threading.Thread(target=self._send_all) for _ in range(CLIENTS)]
+
+    def yaml(self) -> str:
+        self._ports = [*free_ports(1), *self._ports]
+        source = {"http": {"port": self._ports[0], "durable": "replicated"}}
+        return pipeline(source, table_identifier=self.table, schema={"columns": [{"name": "id", "type": "long"}]})
+
+    def begin(self) -> None:
+        for client in self._clients:
+            client.start()
+
+    def end(self) -> list[tuple[int, ...]]:
+        self._ended.set()
+        for client in self._clients:
+            client.join()
+        return [(number,) for number in self._answered]
+
+    def _send_all(self) -> None:
+        while not self._ended.is_set():
+            number = next(self._numbers)
+            until(lambda number=number: any(self._send(port, number) for port in self._ports), "a request is answered")
+            self._answered.append(number)
+
+    @staticmethod
+    def _send(port: int, number: int) -> bool:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=3)
+        try:
+            connection.request("POST", "/log/ingest", json.dumps([{"id": number}]), {"Idempotency-Key": f"n{number}"})
+            return connection.getresponse().status == 200
+        except (OSError, http.client.HTTPException):
+            return False
+        finally:
+            connection.close()
+
+
+@contextlib.contextmanager
+def rows_of_postgres(folder: Path) -> Iterator[Changes]:
+    with Postgres() as server:
+        name = server.create_database("standby")
+        server.run("create schema app", database=name)
+        source = {"port": server.port, "username": "postgres", "database": name}
+        yield Changes(lambda sql: server.run(sql, database=name), {"postgres": source})
+
+
+@contextlib.contextmanager
+def rows_of_mysql(folder: Path) -> Iterator[Changes]:
+    with MySql(MYSQL) as server:
+        server.create_database("app")
+        source = {"port": server.port, "username": "root", "allow_cleartext_password": True}
+        yield Changes(server.run, {"mysql": source})
+
+
+FEEDS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Feed]]] = {
+    "files": lambda folder: contextlib.nullcontext(Arrivals(folder / "in")),
+    "http": lambda folder: contextlib.nullcontext(Requests()),
+    "postgres": rows_of_postgres,
+    "mysql": rows_of_mysql,
+}
+
+
+@pytest.mark.parametrize("source", FEEDS)
+def test_nothing_is_lost_or_duplicated_when_drivers_are_killed_paused_and_cut_off(
+    source: str, tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in object_store.environment().items():
         monkeypatch.setenv(name, value)
-    made = Takeovers(tmp_path / "calve", object_store.place("standby"), object_store.environment())
-    yield made
-    made.end()
-
-
-def test_nothing_is_lost_or_duplicated_when_drivers_are_killed_paused_and_cut_off(
-    takeovers: Takeovers, object_store: ObjectStore
-) -> None:
-    for _ in range(KILLS):
-        print(takeovers.play())
-    events, lost, duplicated = takeovers.finish()
-    assert (events > 0, lost, duplicated) == (True, 0, 0)
-    status = StoreFolder.at(object_store.place("standby/orders")).get("status.json")
+    state = object_store.place(f"standby-{source}")
+    with contextlib.ExitStack() as left:
+        feed = left.enter_context(FEEDS[source](tmp_path / "calve"))
+        takeovers = Takeovers(tmp_path / "calve", state, object_store.environment(), feed=feed)
+        left.callback(takeovers.end)
+        for _ in range(KILLS):
+            print(takeovers.play())
+        rows, lost, duplicated = takeovers.finish()
+    assert (rows > 0, lost, duplicated) == (True, 0, 0)
+    status = StoreFolder.at(f"{state}/orders").get("status.json")
     assert status
     assert json.loads(status.content)["state"] == "stopped"

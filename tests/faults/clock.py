@@ -153,6 +153,7 @@ def play_folder(folder: Path, library: Path, jumps: int) -> tuple[list[Jump], in
     """Let the clock of a run with a local state jump; return the jumps, and how many events are lost and duplicated."""
     calve, clock = Calve(folder, json.dumps(_pipelines())), Clock(folder / "clock", library)
     feed, made = Arrivals(folder / "in"), list[Jump]()
+    feed.begin()
 
     def arrived() -> int:
         return min(_rows(calve.status(name)) for name in _pipelines())
@@ -162,7 +163,7 @@ def play_folder(folder: Path, library: Path, jumps: int) -> tuple[list[Jump], in
         calve.until(arrived, "the first rows are committed")
         for leaps in islice(cycle(JUMPS), jumps):
             made.append(jump({"the driver": clock}, leaps, arrived, feed))
-        sent = feed.end()
+        sent = len(feed.end())
         calve.until(lambda: arrived() >= sent, "all events are committed")
         assert calve.stop() == 0
     finally:
@@ -225,6 +226,7 @@ class Pair:
 def play_store(folder: Path, library: Path, objects: ObjectStore, jumps: int) -> tuple[list[Jump], int, int]:
     """Let the clocks of a driver and its standby jump; return the same as `play_folder`."""
     feed, made = Arrivals(folder / "in"), list[Jump]()
+    feed.begin()
     pair = Pair(folder, library, objects)
     try:
         whose = cycle((("the driver",), ("the standby",), tuple(pair.clocks)))
@@ -232,7 +234,7 @@ def play_store(folder: Path, library: Path, objects: ObjectStore, jumps: int) ->
             who = tuple(pair.clocks) if any(map(_is_refused, leaps)) else next(whose)
             made.append(jump({one: pair.clocks[one] for one in who}, leaps, pair.arrived, feed))
             pair.check_leader()
-        sent = feed.end()
+        sent = len(feed.end())
         until(lambda: pair.arrived() >= sent, "all events are committed")
         pair.check_leader()
         pair.stop()

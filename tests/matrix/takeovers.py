@@ -1,12 +1,13 @@
 """Takes pipelines over by a standby, again and again: `make crash CRASH="--takeovers 100"`.
 
-The state is on an object store, the events are numbered lines of files that arrive all the time. The leading driver is
-killed, paused, or cut off from the store in turns; the standby must commit, and who wakes up must find that it was
-replaced. In the end each number must be in the table once.
+The state is on an object store, and events arrive all the time, by default numbered lines of files. The leading driver
+is killed, paused, or cut off from the store in turns; the standby must commit, and who wakes up must find that it was
+replaced. In the end the table must have the rows that it should, each once.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import random
@@ -16,15 +17,17 @@ import time
 from collections import Counter
 from pathlib import Path
 from statistics import median
+from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from calve.ledger.lease import HEAD, LEASE_VARIABLE, Head
 from calve.state.store_folder import StoreFolder
 from calve.state.values import decoded
+from kit.readers import with_rust
 from kit.running import PATIENCE_SECONDS, Calve, until
 from services.relay import Relay
 
-__all__ = ["Takeovers"]
+__all__ = ["Arrivals", "Feed", "Takeovers"]
 
 YAML = """
 orders:
@@ -41,8 +44,34 @@ orders:
 LINES = 20
 
 
+class Feed(Protocol):
+    """What comes in all the time.
+
+    Attributes:
+        table: The table with it.
+        query: Selects what is compared of its rows, from `t`.
+    """
+
+    table: str
+    query: str
+
+    def yaml(self) -> str:
+        """Return the configuration of the next driver."""
+        ...
+
+    def begin(self) -> None:
+        """Let events come."""
+        ...
+
+    def end(self) -> list[tuple[Any, ...]]:
+        """Let no more come; return the rows of the query."""
+        ...
+
+
 class Arrivals:
     """Writes a file of numbered events several times a second."""
+
+    table, query = "shop.orders", "select id from t"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -50,13 +79,18 @@ class Arrivals:
         self.files = 0
         folder.mkdir(parents=True)
         self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def yaml(self) -> str:
+        return YAML
+
+    def begin(self) -> None:
         self._thread.start()
 
-    def end(self) -> int:
-        """Write no more; return how many events there are."""
+    def end(self) -> list[tuple[int]]:
+        """Write no more; return the numbers of the events."""
         self._ended.set()
         self._thread.join()
-        return self.files * LINES
+        return [(number,) for number in range(self.files * LINES)]
 
     def _run(self) -> None:
         for number in itertools.count():
@@ -97,17 +131,16 @@ class Driver(Calve):
 class Drivers:
     """Processes that run the pipeline with one state; the first one leads."""
 
-    yaml = YAML
-
-    def __init__(self, folder: Path, state: str, environment: dict[str, str]) -> None:
+    def __init__(self, folder: Path, state: str, environment: dict[str, str], feed: Feed) -> None:
         self._folder = folder
+        self._feed = feed
         self._state = state
         self._environment = environment
         self._ledger = StoreFolder.at(f"{state}/orders/ledger")
         self.all: list[Driver] = []
 
     def start(self) -> Driver:
-        driver = Driver(self._folder, self.yaml)
+        driver = Driver(self._folder, self._feed.yaml())
         driver.log = self._folder / f"driver-{len(self.all)}.log"
         driver.relay = Relay(urlsplit(self._environment["AWS_ENDPOINT_URL"]).port or 0)
         self.all.append(driver)
@@ -147,17 +180,21 @@ class Takeovers:
         state: Where the state is.
         environment: The variables to reach it, which this process needs as well.
         seed: Of the moments of the strikes.
+        feed: What comes in; None: `Arrivals`.
 
     Attributes:
         seconds: From each strike to the first commit of the standby, by kind.
     """
 
-    def __init__(self, folder: Path, state: str, environment: dict[str, str], seed: str = "1") -> None:
-        self._drivers = Drivers(folder, state, environment)
-        self._arrivals = Arrivals(folder / "in")
+    def __init__(
+        self, folder: Path, state: str, environment: dict[str, str], seed: str = "1", feed: Feed | None = None
+    ) -> None:
+        self._feed = feed or Arrivals(folder / "in")
+        self._drivers = Drivers(folder, state, environment, self._feed)
         self._chance = random.Random(seed)
         self._kinds = itertools.cycle(STRIKES)
         self._leader = self._drivers.start()
+        self._feed.begin()
         self.seconds: dict[str, list[float]] = {kind: [] for kind in STRIKES}
 
     @property
@@ -183,14 +220,15 @@ class Takeovers:
         return f"takeover {self.count}: {kind}; the standby committed after {self.seconds[kind][-1]:.1f} s"
 
     def finish(self) -> tuple[int, int, int]:
-        """Stop, and return how many events there were, how many are lost, and how many are there too often."""
-        events = self._arrivals.end()
-        until(lambda: len(self._rows()) >= events, "all events are in the table")
+        """Stop, and return how many rows there must be, how many are lost, and how many are there too often."""
+        expected = Counter(self._feed.end())
+        with contextlib.suppress(AssertionError):  # what is lost is counted below
+            until(lambda: self._rows() == expected, "the table has all rows")
         assert self._leader.stop() == 0, self._leader.said()[-3000:]
         assert self._drivers.head().epoch == self.count + 1
         assert self._drivers.head().holder is None
-        found, expected = Counter(self._rows()), Counter(range(events))
-        return events, (expected - found).total(), (found - expected).total()
+        rows = self._rows()
+        return expected.total(), (expected - rows).total(), (rows - expected).total()
 
     def table(self) -> str:
         """Return the takeovers in Markdown."""
@@ -202,10 +240,12 @@ class Takeovers:
 
     def end(self) -> None:
         """Leave nothing running."""
-        self._arrivals.end()
-        for one in self._drivers.all:
-            one.end()
-            one.relay.close()
+        self._feed.end()
+        for driver in self._drivers.all:
+            driver.end()
+            driver.relay.close()
 
-    def _rows(self) -> list[int]:
-        return self._leader.rows("shop.orders")["id"].to_pylist()
+    def _rows(self) -> Counter[tuple[Any, ...]]:
+        """Return the rows as Iceberg's Rust reads them, which also knows deletes by key."""
+        metadata = self._leader.catalog().load_table(self._feed.table).metadata_location
+        return Counter(map(tuple, with_rust(metadata, self._feed.query)))

@@ -55,6 +55,10 @@ def with_mailbox(tmp_path: Path) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join([str(package.parent), os.environ.get("PYTHONPATH", "")])}
 
 
+def test_a_source_needs_few_lines() -> None:
+    assert sum(len(path.read_text().splitlines()) for path in FOLDER.rglob("*.py")) <= 61
+
+
 @pytest.mark.spark
 def test_a_source_is_added_by_a_folder_and_a_line(with_mailbox: dict[str, str], tmp_path: Path) -> None:
     one = Calve(tmp_path / "run", YAML)

@@ -8,8 +8,8 @@ import struct
 from datetime import date, datetime
 from typing import Any
 
-from calve.sources.database.settings import Tables
 from calve.sources.mysql.settings import MysqlSettings
+from calve.sources.tables import Tables
 from fuzz.mysql_tables import MysqlTable, quoted
 from fuzz.statements import SEPARATOR
 from services.mysql import MySql

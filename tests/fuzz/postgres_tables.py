@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from calve.sources.database.settings import Tables
 from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.tables import Tables
 from fuzz.statements import transaction
 from services.postgres import Postgres
 from sources.mysql.follow import postgres_settings

@@ -6,13 +6,17 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from calve.cli.table import columns
 from calve.observe.humanize import harmless, many
+from calve.pipeline.plugins import preview_source
 from calve.sources.preview import Preview, TablePreview
+
+if TYPE_CHECKING:
+    from calve.sources.kafka.preview import TopicPreview
+    from calve.sources.s3.preview import BucketPreview
 
 __all__ = ["Answers", "Proposal", "proposal"]
 
@@ -100,7 +104,7 @@ def _given(answers: Answers) -> dict[str, Any]:
 
 
 def _database(answers: Answers, settings: Any) -> Proposal:
-    preview_of_tables: Preview = import_module(f"calve.sources.{answers.source}.preview").preview(settings)
+    preview_of_tables: Preview = preview_source(answers.source, settings)
     lacking = tuple(table.name for table in preview_of_tables.tables if not table.key)
     return Proposal(
         seen=tuple(_tables(preview_of_tables, settings.shown)),
@@ -173,9 +177,8 @@ def _shown(value: str | None) -> str:
 
 
 def _topic(answers: Answers, settings: Any) -> Proposal:
-    from calve.sources.kafka.preview import preview
-
-    records, topic = preview(settings), settings.topics[0].name
+    records: TopicPreview = preview_source(answers.source, settings)
+    topic = settings.topics[0].name
     if records.others or not (records.serde_format or records.schema_ids):
         is_missing = bool(records.others)
         what = (
@@ -239,9 +242,7 @@ def _times(events: Sequence[bytes]) -> tuple[str, ...]:
 
 
 def _bucket(answers: Answers, settings: Any) -> Proposal:
-    from calve.sources.s3.preview import preview
-
-    objects = preview(settings)
+    objects: BucketPreview = preview_source(answers.source, settings)
     if not objects.count:
         return Proposal(seen=("The bucket has no object with this prefix yet",))
     what = f"{objects.codec} by their names" if objects.codec else "of a format that their names do not tell: set codec"

@@ -17,7 +17,7 @@ from calve.state.folder import StateFolder
 from calve.state.location import state_folder_at
 
 if TYPE_CHECKING:
-    from calve.sources.database.settings import Tables
+    from calve.sources.tables import Tables
 
 __all__ = ["drop_source", "list_tables", "reload_source", "source"]
 

@@ -20,6 +20,7 @@ from calve.serde.sample import values_of
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
 from calve.sources.settings import SourceSettings
 from calve.sources.source import Reader, Source, SourceContext, SourceTable
+from calve.sources.try_start import try_first_event
 from calve.state.folder import StateFolder
 from calve.state.local_folder import LocalFolder
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PLUGINS",
     "SOURCES",
+    "check_start",
     "declared",
     "drop_source",
     "held_by",
@@ -38,6 +40,7 @@ __all__ = [
     "narrowed",
     "open_sink",
     "open_source",
+    "preview_source",
     "probe_sink",
     "probe_source",
     "sample_of",
@@ -162,7 +165,40 @@ def probe_source(settings: PipelineSettings, folder: StateFolder, catalog_of: Ca
         CalveError: A system does not answer, or cannot be read.
     """
     module, context = _source_module(settings.source.name, "source"), _context(settings, catalog_of)
-    module.probe(settings.source.value, folder, settings.name, context)
+    arguments = settings.source.value, folder, settings.name, context
+    if hasattr(module, "probe"):
+        module.probe(*arguments)
+    else:
+        try_first_event(module.open(*arguments))
+
+
+def check_start(settings: PipelineSettings, once: bool, is_new: bool) -> None:
+    """Check, before Spark starts, what a pipeline's source needs of this machine.
+
+    Args:
+        settings: The pipeline.
+        once: Whether it reads only the current events.
+        is_new: Whether it has no batch yet.
+
+    Raises:
+        CalveError: It cannot start; the hint helps.
+    """
+    module = _source_module(settings.source.name, "source")
+    if hasattr(module, "check_start"):
+        module.check_start(settings.source.value, settings.name, once, is_new)
+
+
+def preview_source(name: str, settings: Any) -> Any:
+    """Return what a source has, as the `preview` of its kind returns it; nothing is changed there.
+
+    Args:
+        name: The source's kind.
+        settings: Its settings.
+
+    Raises:
+        CalveError: The server does not answer, or refuses.
+    """
+    return _source_module(name, "preview").preview(settings)
 
 
 def _context(settings: PipelineSettings, catalog_of: CatalogOf) -> SourceContext:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from calve.errors import CalveError, SettingsError
 from calve.ledger.ledger import last_batch_of
-from calve.pipeline.plugins import declared, local_log, source_kind
+from calve.pipeline.plugins import check_start, declared, local_log, source_kind
 from calve.settings import PipelineSettings
 from calve.state.durable import try_folder
 from calve.state.folder import StateFolder
@@ -75,7 +75,7 @@ def local_folders(settings: PipelineSettings) -> list[Path]:
 def _ledger_and_source(settings: PipelineSettings, folder: StateFolder, once: bool) -> None:
     """Check that no other driver has the pipeline's local state, and that its source can start."""
     last_batch = last_batch_of(folder / "ledger", settings.name, source_kind(settings))
-    declared(settings).check_start(settings.name, once, last_batch == 0)
+    check_start(settings, once, is_new=last_batch == 0)
 
 
 def _failure(check: Callable[[], None]) -> CalveError | None:

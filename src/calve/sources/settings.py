@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from calve.serde.settings import Serde
-    from calve.sources.database.settings import Tables
     from calve.sources.file.settings import FileSettings
+    from calve.sources.tables import Tables
 
 __all__ = ["Claim", "Form", "SourceSettings"]
 
@@ -133,15 +133,3 @@ class SourceSettings:
     def claims(self, pipeline: str) -> Iterator[Claim]:
         """Yield what no other pipeline may have."""
         return iter(())
-
-    def check_start(self, pipeline: str, once: bool, is_new: bool) -> None:
-        """Check, before Spark starts, what a run needs of this machine.
-
-        Args:
-            pipeline: The pipeline's name.
-            once: Whether it reads only the current events.
-            is_new: Whether it has no batch yet.
-
-        Raises:
-            CalveError: It cannot start; the hint helps.
-        """

@@ -8,14 +8,19 @@ A kind of source is a folder, `calve.sources.<name>`; `pipeline/plugins.py` name
 
     settings.py   SETTINGS: its options, which extend `SourceSettings`
     source.py     open(settings, folder, pipeline, context) → Source: it has no side effects before `start`
-                  probe(settings, folder, pipeline, context): check its systems for `validate --connect`
+                  Only if it needs them:
+                  probe(settings, folder, pipeline, context): check its systems for `validate --connect`; without it
+                      the source is started and its first event read, in an empty folder
+                  check_start(settings, pipeline, once, is_new): check what a run needs of this machine
+                  held(settings, pipeline), drop(settings, pipeline): what it has on its server, and remove that
+    preview.py    only if `calve init` asks it: preview(settings) → what it has
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
@@ -50,9 +55,11 @@ __all__ = [
     "SourceTable",
     "Split",
     "StopsTables",
+    "first_up_to",
     "no_shared_targets",
 ]
 
+T = TypeVar("T")
 Position = dict[str, Any]
 """How far a source has been read, as JSON values; the ledger keeps it, and `calve.offsets` shows it."""
 
@@ -99,6 +106,12 @@ class Backlog:
     refusing: str = ""
     refused: Mapping[str, int] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, sizes: Iterable[int]) -> Backlog:
+        """Return a backlog of parts with these sizes in bytes and unknown rows; a part may be empty."""
+        sizes = list(sizes)
+        return cls(-1, sum(sizes)) if sizes else cls()
+
     def __bool__(self) -> bool:
         return self.rows != 0 or self.size_bytes != 0
 
@@ -121,6 +134,17 @@ class Planned:
     waiting: tuple[str, ...] = ()
     time_tenths: int = field(default=0, compare=False)
     accepted_through: float = field(default=0.0, compare=False)
+
+
+def first_up_to(max_bytes: int, parts: Iterable[T], size_of: Callable[[T], int]) -> list[T]:
+    """Return the first parts of a source that have at most so many bytes together; at least one, if there is any."""
+    chosen: list[T] = []
+    for part in parts:
+        max_bytes -= size_of(part)
+        if chosen and max_bytes < 0:
+            break
+        chosen.append(part)
+    return chosen
 
 
 class Reader(Protocol):

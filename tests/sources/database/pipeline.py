@@ -16,7 +16,7 @@ from pathlib import Path
 from calve.errors import CalveError, Verdict
 from calve.event.columns import TYPED
 from calve.sources.database import outbox
-from calve.sources.database.settings import DatabaseSettings, Tables
+from calve.sources.database.settings import DatabaseSettings
 from calve.sources.log import segment
 from calve.sources.mysql import load as mysql_load
 from calve.sources.mysql import source as mysql
@@ -26,6 +26,7 @@ from calve.sources.postgres import source as postgres
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source import APART as IS_APART
 from calve.sources.source import Planned, Position, Split
+from calve.sources.tables import Tables
 from calve.state.folder import StateFolder
 from calve.state.location import state_folder_at
 from calve.stop_point import stop_at

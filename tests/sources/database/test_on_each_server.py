@@ -11,9 +11,10 @@ import pytest
 
 from calve.errors import SourceError
 from calve.sources.database import reload
-from calve.sources.database.settings import DatabaseSettings, Tables
+from calve.sources.database.settings import DatabaseSettings
 from calve.sources.mysql import source as mysql
 from calve.sources.postgres import source as postgres
+from calve.sources.tables import Tables
 from calve.state.local_folder import LocalFolder
 from fuzz.databases import Dialect
 from fuzz.mysql_dialect import MysqlDialect

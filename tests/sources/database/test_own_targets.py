@@ -14,10 +14,11 @@ from calve.errors import SourceError
 from calve.expression import compile_format
 from calve.route.route import SinkRoute
 from calve.route.shared_targets import shared_targets
-from calve.sources.database.settings import DatabaseSettings, Tables
+from calve.sources.database.settings import DatabaseSettings
 from calve.sources.mysql import source as mysql
 from calve.sources.postgres import source as postgres
 from calve.sources.source import SourceContext
+from calve.sources.tables import Tables
 from calve.state.local_folder import LocalFolder
 from services.mysql import MYSQL, MySql
 from services.postgres import Postgres

@@ -13,11 +13,11 @@ from calve.sources.database import reload
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.overview import states
 from calve.sources.database.reload import Beginning, Reloads, Request
-from calve.sources.database.settings import Tables
 from calve.sources.database.stopped import mark, marked
 from calve.sources.database.table import Column, Table
 from calve.sources.mysql.ddl.follow import renumbered
 from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.tables import Tables
 from calve.state.local_folder import LocalFolder
 from calve.state.values import encoded
 

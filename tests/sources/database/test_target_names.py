@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from calve.errors import SourceError
-from calve.sources.database.settings import Tables
 from calve.sources.database.table import Column, Table
 from calve.sources.database.target_names import names_fault
+from calve.sources.tables import Tables
 from services.mysql import MYSQL, MySql
 from services.postgres import Postgres
 from sources.mysql.follow import Follower, postgres_settings, settings_of, stopped_in

@@ -13,13 +13,14 @@ from typing import Any
 
 from calve.event.columns import SCHEMA, TYPED
 from calve.sources.database.epochs import Epochs
-from calve.sources.database.settings import DatabaseSettings, Tables
+from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.table import HISTORY
 from calve.sources.mysql import source
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres import source as postgres
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source import APART, SharedTargets, SourceContext, SourceTable, no_shared_targets
+from calve.sources.tables import Tables
 from calve.state.local_folder import LocalFolder
 from services.mysql import MYSQL_5, PASSWORD, MySql
 from services.postgres import Postgres

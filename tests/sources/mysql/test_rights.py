@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from calve.errors import SourceError
-from calve.sources.database.settings import Tables
 from calve.sources.mysql.source import check
+from calve.sources.tables import Tables
 from services.mysql import MARIADB, MYSQL, PASSWORD, Kind, MySql
 from sources.mysql.follow import settings_of
 

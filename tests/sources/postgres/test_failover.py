@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from calve.errors import PositionLostError
-from calve.sources.database.settings import Tables
+from calve.sources.tables import Tables
 from services.postgres import PASSWORD, Postgres
 from services.process import nobody, wait_until
 from sources.mysql.follow import Follower, postgres_settings

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from calve.sources.database import awaited
-from calve.sources.database.settings import Tables
 from calve.sources.postgres import source
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source import LOADED, Planned, Split
+from calve.sources.tables import Tables
 from calve.state.local_folder import LocalFolder
 from calve.state.values import encoded
 

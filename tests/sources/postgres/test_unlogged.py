@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from calve.sources.database.settings import Tables
+from calve.sources.tables import Tables
 from services.postgres import Postgres
 from sources.mysql.follow import Follower, postgres_settings, stopped_in
 

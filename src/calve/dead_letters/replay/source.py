@@ -17,7 +17,7 @@ from calve.dead_letters.table import LetterTable
 from calve.errors import PositionLostError
 from calve.observe.log import Log
 from calve.observe.state_folder import Folder
-from calve.sources.source import Backlog, Planned, Position, Split
+from calve.sources.source import Backlog, Planned, Position, Split, first_up_to
 from calve.state.folder import StateFolder
 
 __all__ = ["PART_BYTES", "RejectsSource"]
@@ -153,13 +153,7 @@ class RejectsSource:
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Plan entries up to `max_bytes`, at least a part of a file; the same position has the same plan."""
-        chosen: list[_Waiting] = []
-        bytes_left = max_bytes
-        for part in self._after(position):
-            bytes_left -= part.split.size_bytes
-            if chosen and bytes_left < 0:
-                break
-            chosen.append(part)
+        chosen = first_up_to(max_bytes, self._after(position), lambda part: part.split.size_bytes)
         if not chosen:
             return None
         return Planned([part.split for part in chosen], {"entries": chosen[-1].before + chosen[-1].entries})

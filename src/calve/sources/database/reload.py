@@ -27,11 +27,12 @@ from calve.network.backoff import delay
 from calve.observe.log import Log
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.follow import fitting
-from calve.sources.database.settings import DatabaseSettings, Tables
+from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.stopped import INTERRUPTED, unmark
 from calve.sources.database.table import Table
 from calve.sources.source import APART, SourceTable
 from calve.sources.source_files import FilesAt, encoded, files_in, posted_as, read_as
+from calve.sources.tables import Tables
 from calve.stop_point import stop_at
 
 __all__ = [

@@ -6,7 +6,6 @@ import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from fnmatch import fnmatchcase
 from typing import ClassVar, Literal
 
 from calve.errors import SettingsError
@@ -14,31 +13,9 @@ from calve.network.host_names import is_loopback
 from calve.settings import Size, option
 from calve.sources.database.connection import Address
 from calve.sources.settings import Claim, Form, SourceSettings
+from calve.sources.tables import Tables
 
-__all__ = ["DatabaseSettings", "Tables"]
-
-
-def _check_patterns(patterns: list[str]) -> None:
-    for pattern in patterns:
-        if "." not in pattern.strip("."):
-            raise SettingsError(f"{pattern!r} has no schema (MySQL: database); write e.g. `shop.{pattern.strip('.')}`")
-
-
-@dataclass(frozen=True)
-class Tables:
-    """The tables to read, by patterns of `schema.table` with `*` and `?`."""
-
-    include: list[str] = option(["*.*"], "Patterns of tables to read.", minimum=1, check=_check_patterns)
-    exclude: list[str] = option([], "Patterns of tables not to read; they win.", check=_check_patterns)
-
-    def has(self, schema: str, table: str) -> bool:
-        """Return whether a table is to be read."""
-        name = f"{schema}.{table}"
-        return _matches(name, self.include) and not _matches(name, self.exclude)
-
-
-def _matches(name: str, patterns: list[str]) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in patterns)
+__all__ = ["DatabaseSettings"]
 
 
 @dataclass(frozen=True)

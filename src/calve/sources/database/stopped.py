@@ -12,9 +12,9 @@ from calve.observe.humanize import listed
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.epochs import Epochs
-from calve.sources.database.settings import Tables
 from calve.sources.database.table import Table
 from calve.sources.source_files import FilesAt, encoded, files_in, posted_as
+from calve.sources.tables import Tables
 
 __all__ = [
     "INTERRUPTED",

@@ -316,13 +316,6 @@ class FileSettings(FormatSettings):
         """These settings: a sample is read as a file."""
         return self
 
-    def check_start(self, pipeline: str, once: bool, is_new: bool) -> None:
-        """Check that a first run with `once` has something to read."""
-        from calve.sources.file.listing import Listing  # brings the storage, as only a run needs it
-
-        if once and is_new and not self.s3:
-            Listing(self, pipeline).require()
-
     @property
     def patterns(self) -> list[str]:
         """The paths as a list."""

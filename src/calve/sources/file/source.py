@@ -17,10 +17,9 @@ from calve.sources.file.storage import Found, Storage
 from calve.sources.file.tail.source import TailSource
 from calve.sources.file.whole_files import FileKind, WholeFiles
 from calve.sources.source import ALONE, Backlog, Beginning, Planned, Position, SourceContext
-from calve.sources.try_start import try_first_event
 from calve.state.folder import StateFolder
 
-__all__ = ["FileSource", "open", "probe"]
+__all__ = ["FileSource", "check_start", "open"]
 
 
 def open(
@@ -30,13 +29,14 @@ def open(
     return (TailSource if settings.tail else FileSource)(settings, folder, pipeline)
 
 
-def probe(settings: FileSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
-    """Check that there are files, and read the start of the first.
+def check_start(settings: FileSettings, pipeline: str, once: bool, is_new: bool) -> None:
+    """Check that a first run with `once` has something to read.
 
     Raises:
-        SourceError: It cannot be read.
+        SourceError: A file without a pattern does not exist.
     """
-    try_first_event(open(settings, folder, pipeline))
+    if once and is_new and not settings.s3:
+        Listing(settings, pipeline).require()
 
 
 class FileSource:

@@ -20,7 +20,7 @@ from calve.sources.file.processed_files import ProcessedFiles
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Found
 from calve.sources.file.stream import compression_of
-from calve.sources.source import Backlog, Beginning, Planned, Position, Split
+from calve.sources.source import Backlog, Beginning, Planned, Position, Split, first_up_to
 from calve.state.folder import StateFolder
 
 __all__ = ["PART_BYTES", "FileKind", "WholeFiles"]
@@ -95,7 +95,7 @@ class WholeFiles(Generic[File]):
         handed_out = [planned for start, planned in list(self._planned.items()) if start >= self.count(position)]
         sizes = [file.size_bytes for file in ready]
         sizes += [split.size_bytes for planned in handed_out for split in planned.splits]
-        return Backlog(-1, sum(sizes) or 1) if sizes else Backlog()
+        return Backlog.of(sizes)
 
     def require_list(self, position: Position | None) -> None:
         """Check that the list of read files is not lost.
@@ -118,14 +118,8 @@ class WholeFiles(Generic[File]):
         count = self.count(position)
         if count in self._planned:
             return self._planned[count]
-        chosen: list[File] = []
-        bytes_left = max_bytes
         files = ready()
-        for file in files:
-            bytes_left -= file.size_bytes
-            if chosen and bytes_left < 0:
-                break
-            chosen.append(file)
+        chosen = first_up_to(max_bytes, files, lambda file: file.size_bytes)
         if not chosen:
             return None
         for file in chosen:

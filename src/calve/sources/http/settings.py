@@ -180,13 +180,6 @@ class HttpSettings(SourceSettings):
             clash = f"listens on port {self.port}; set another `port`"
             yield Claim("port", ("port", self.port), clash, self.host)
 
-    def check_start(self, pipeline: str, once: bool, is_new: bool) -> None:
-        """Check the port and the certificate, unless it listens to nobody."""
-        from calve.sources.http.server import try_port  # brings the server, which reading a configuration does not need
-
-        if not once:
-            try_port(self)
-
     @property
     def kept_headers(self) -> tuple[str, ...]:
         """The names of `metadata_headers` that may be kept, in lower case."""

@@ -125,3 +125,13 @@ def probe(settings: HttpSettings, folder: StateFolder, pipeline: str, context: S
         SourceError: They cannot.
     """
     try_port(settings)
+
+
+def check_start(settings: HttpSettings, pipeline: str, once: bool, is_new: bool) -> None:
+    """Check the port and the certificate, unless the run listens to nobody.
+
+    Raises:
+        SourceError: They cannot be used.
+    """
+    if not once:
+        try_port(settings)

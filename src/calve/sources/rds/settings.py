@@ -9,10 +9,11 @@ from typing import Any, Literal
 
 from calve.network.host_names import is_loopback
 from calve.settings import option
-from calve.sources.database.settings import DatabaseSettings, Tables
+from calve.sources.database.settings import DatabaseSettings
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.settings import SourceSettings
+from calve.sources.tables import Tables
 
 __all__ = ["SETTINGS", "Authentication", "RdsSettings", "RdsTables", "Tls"]
 

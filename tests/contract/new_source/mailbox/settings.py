@@ -1,6 +1,4 @@
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
 
 import pyarrow as pa
 
@@ -12,9 +10,6 @@ from calve.sources.settings import SourceSettings
 class SETTINGS(SourceSettings):
     """Reads letters: files of lines that clients leave in its folder, under rising numbers."""
 
-    accepts: ClassVar[bool] = True
+    accepts = True
+    metadata = {"letter": pa.int64()}  # noqa: RUF012
     suffix: str = option(".letter", "The end of the names of letters.")
-
-    @property
-    def metadata(self) -> Mapping[str, pa.DataType]:
-        return {"letter": pa.int64()}

@@ -1,67 +1,46 @@
-"""The smallest source that works."""
-
-from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
 
-from calve.sources.source import ALONE, EVENT, Backlog, Planned, Split
-from calve.state.durable import make_folder, try_folder
+from calve.sources.source import ALONE, EVENT, Backlog, Planned, Split, first_up_to
 
 
-@dataclass(frozen=True)
 class Reader:
-    folder: Path
-
     def read(self, split):
-        lines = (self.folder / split.body["name"]).read_bytes().splitlines()
-        letter = int(Path(split.body["name"]).stem)
-        yield pa.record_batch({EVENT: pa.array(lines, pa.binary()), "letter": pa.repeat(letter, len(lines))})
+        lines = Path(split.body["path"]).read_bytes().splitlines()
+        yield pa.record_batch(
+            {EVENT: pa.array(lines, pa.binary()), "letter": pa.repeat(split.body["number"], len(lines))}
+        )
 
 
-class Source:
+class Mailbox:
     def __init__(self, folder, suffix):
-        self.reader, self.suffix, self.last = Reader(Path(folder.absolute().location)), suffix, None
+        self.reader, self._last = Reader(), None
+        self._folder, self._names = Path(folder.absolute().location), f"*{suffix}"
 
     def start(self, position, once, pending=()):
-        make_folder(self.reader.folder)
-        self.last = max(map(_number, self._letters()), default=0) if once else None
+        self._last = max((letter.body["number"] for letter in self._after(None)), default=0) if once else None
 
     def backlog(self, position):
-        sizes = [letter.stat().st_size for letter in self._waiting(position)]
-        return Backlog(-1, sum(sizes)) if sizes else Backlog()
+        return Backlog.of(letter.size_bytes for letter in self._after(position))
 
     def plan(self, position, max_bytes):
-        splits = []
-        for letter in self._waiting(position):
-            splits.append(Split({"name": letter.name}, letter.stat().st_size))
-            if sum(split.size_bytes for split in splits) >= max_bytes:
-                break
-        return Planned(splits, {"last": int(Path(splits[-1].body["name"]).stem)}) if splits else None
+        letters = first_up_to(max_bytes, self._after(position), lambda letter: letter.size_bytes)
+        return Planned(letters, {"last": letters[-1].body["number"]}) if letters else None
 
     def acknowledge(self, planned):
-        for letter in self._letters():
-            if _number(letter) <= planned.position["last"]:
-                letter.unlink()
+        for letter in planned.splits:
+            Path(letter.body["path"]).unlink(missing_ok=True)
 
     def stop(self):
         pass
 
-    def _letters(self):
-        return sorted(self.reader.folder.glob(f"*{self.suffix}"), key=_number)
-
-    def _waiting(self, position):
-        start = position["last"] if position else 0
-        return [each for each in self._letters() if start < _number(each) <= (self.last or _number(each))]
-
-
-def _number(letter):
-    return int(letter.stem)
+    def _after(self, position):
+        start, end = position["last"] if position else 0, float("inf") if self._last is None else self._last
+        letters = sorted((int(path.stem), path) for path in self._folder.glob(self._names))
+        waiting = [(number, path) for number, path in letters if start < number <= end]
+        return [Split({"path": str(path), "number": number}, path.stat().st_size) for number, path in waiting]
 
 
 def open(settings, folder, pipeline, context=ALONE):
-    return Source(folder, settings.suffix)
-
-
-def probe(settings, folder, pipeline, context):
-    try_folder(Path(folder.location))
+    return Mailbox(folder, settings.suffix)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from calve.sources.database.settings import Tables
 from calve.sources.postgres.protocol.arrays import NotFlatError, nested
+from calve.sources.tables import Tables
 from services.postgres import Postgres
 from sources.mysql.follow import Follower, postgres_settings, stopped_in
 

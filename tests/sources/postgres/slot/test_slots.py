@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from calve.errors import PositionLostError, SourceError
-from calve.sources.database.settings import Tables
 from calve.sources.postgres import source
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.slot import release
 from calve.sources.postgres.slot.acknowledged import Acknowledged
 from calve.sources.source_files import LocalFiles
+from calve.sources.tables import Tables
 from calve.state.local_folder import LocalFolder
 from services.postgres import PASSWORD, Postgres
 from sources.mysql.follow import Follower, postgres_settings

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from calve.errors import PositionLostError
-from calve.sources.database.settings import Tables
 from calve.sources.postgres.settings import PostgresSettings
+from calve.sources.tables import Tables
 from services.postgres import PASSWORD, Postgres
 from services.process import wait_until
 from sources.mysql.follow import Follower

@@ -92,7 +92,7 @@ class TailSource:
         waiting = [file.unread for file in self._files if file.is_ready(self._cutter(file))]
         handed_out = [planned for start, planned in list(self._planned.items()) if start >= _batch(position)]
         waiting += [split.size_bytes for planned in handed_out for split in planned.splits]
-        return Backlog(-1, sum(waiting)) if waiting else Backlog()
+        return Backlog.of(waiting)
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Set the next complete events aside, about `max_bytes`, and return them.

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from calve.state.store_folder import StoreFolder
-from kit.running import until
+from kit.running import Calve, until
 from matrix.takeovers import Arrivals, Feed, Takeovers
 from services.mysql import MYSQL, MySql
 from services.objects import ObjectStore
@@ -42,9 +43,10 @@ def pipeline(source: dict[str, Any], **sink: Any) -> str:
 class Changes:
     """Somebody changes the rows of a table of a database."""
 
-    table, query = "shop.item", "select id, v from t"
-
-    def __init__(self, run: Callable[[str], list[tuple[str | None, ...]]], source: dict[str, Any]) -> None:
+    def __init__(
+        self, spark: SparkSession, run: Callable[[str], list[tuple[str | None, ...]]], source: dict[str, Any]
+    ) -> None:
+        self._spark = spark
         self._run = run
         self._source = source
         self._ended = threading.Event()
@@ -70,6 +72,11 @@ class Changes:
         self._thread.join()
         return [(int(row[0] or 0), int(row[1] or 0)) for row in self._run("select id, v from app.item")]
 
+    def rows(self, driver: Calve) -> list[tuple[int, ...]]:
+        """Return the rows as Spark reads them, which knows deletes by key."""
+        rows = Calve(driver.folder, self.yaml(), self._spark).shared_spark().table("lakehouse.shop.item").toArrow()
+        return list(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
+
     def _change(self) -> None:
         chance = random.Random()
         for number in itertools.count(ROWS):
@@ -87,8 +94,6 @@ class Changes:
 class Requests:
     """Clients send numbered events with keys, each until it is answered 200; every driver listens on its own port."""
 
-    table, query = "shop.orders", "select id from t"
-
     def __init__(self) -> None:
         self._ports: list[int] = []
         self._numbers = itertools.count()
@@ -99,17 +104,20 @@ class Requests:
     def yaml(self) -> str:
         self._ports = [*free_ports(1), *self._ports]
         source = {"http": {"port": self._ports[0], "durable": "replicated"}}
-        return pipeline(source, table_identifier=self.table, schema={"columns": [{"name": "id", "type": "long"}]})
+        return pipeline(source, table_identifier="shop.orders", schema={"columns": [{"name": "id", "type": "long"}]})
 
     def begin(self) -> None:
         for client in self._clients:
             client.start()
 
-    def end(self) -> list[tuple[int, ...]]:
+    def end(self) -> list[int]:
         self._ended.set()
         for client in self._clients:
             client.join()
-        return [(number,) for number in self._answered]
+        return self._answered
+
+    def rows(self, driver: Calve) -> list[int]:
+        return driver.rows("shop.orders")["id"].to_pylist()
 
     def _send_all(self) -> None:
         while not self._ended.is_set():
@@ -130,25 +138,25 @@ class Requests:
 
 
 @contextlib.contextmanager
-def rows_of_postgres(folder: Path) -> Iterator[Changes]:
+def rows_of_postgres(folder: Path, spark: SparkSession) -> Iterator[Changes]:
     with Postgres() as server:
         name = server.create_database("standby")
         server.run("create schema app", database=name)
         source = {"port": server.port, "username": "postgres", "database": name}
-        yield Changes(lambda sql: server.run(sql, database=name), {"postgres": source})
+        yield Changes(spark, lambda sql: server.run(sql, database=name), {"postgres": source})
 
 
 @contextlib.contextmanager
-def rows_of_mysql(folder: Path) -> Iterator[Changes]:
+def rows_of_mysql(folder: Path, spark: SparkSession) -> Iterator[Changes]:
     with MySql(MYSQL) as server:
         server.create_database("app")
         source = {"port": server.port, "username": "root", "allow_cleartext_password": True}
-        yield Changes(server.run, {"mysql": source})
+        yield Changes(spark, server.run, {"mysql": source})
 
 
-FEEDS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Feed]]] = {
-    "files": lambda folder: contextlib.nullcontext(Arrivals(folder / "in")),
-    "http": lambda folder: contextlib.nullcontext(Requests()),
+FEEDS: dict[str, Callable[[Path, SparkSession], contextlib.AbstractContextManager[Feed]]] = {
+    "files": lambda folder, spark: contextlib.nullcontext(Arrivals(folder / "in")),
+    "http": lambda folder, spark: contextlib.nullcontext(Requests()),
     "postgres": rows_of_postgres,
     "mysql": rows_of_mysql,
 }
@@ -156,13 +164,13 @@ FEEDS: dict[str, Callable[[Path], contextlib.AbstractContextManager[Feed]]] = {
 
 @pytest.mark.parametrize("source", FEEDS)
 def test_nothing_is_lost_or_duplicated_when_drivers_are_killed_paused_and_cut_off(
-    source: str, tmp_path: Path, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+    source: str, tmp_path: Path, spark: SparkSession, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in object_store.environment().items():
         monkeypatch.setenv(name, value)
     state = object_store.place(f"standby-{source}")
     with contextlib.ExitStack() as left:
-        feed = left.enter_context(FEEDS[source](tmp_path / "calve"))
+        feed = left.enter_context(FEEDS[source](tmp_path / "calve", spark))
         takeovers = Takeovers(tmp_path / "calve", state, object_store.environment(), feed=feed)
         left.callback(takeovers.end)
         for _ in range(KILLS):

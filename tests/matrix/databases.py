@@ -20,9 +20,9 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from matrix.round import Counts
-from matrix.shop import KINDS, Cutter, Shop, again
 from matrix.strikes import ANY, KILLS, Strike, plan
 from matrix.victims import FILES, STREAMING, SmallPipeline, Victim, WholeCalve, differences
+from sources.database.shop import KINDS, Cutter, Shop, again
 
 __all__ = ["KINDS", "play"]
 

@@ -15,6 +15,7 @@ import signal
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from statistics import median
 from typing import Any, Protocol
@@ -23,7 +24,6 @@ from urllib.parse import urlsplit
 from calve.ledger.lease import HEAD, LEASE_VARIABLE, Head
 from calve.state.store_folder import StoreFolder
 from calve.state.values import decoded
-from kit.readers import with_rust
 from kit.running import PATIENCE_SECONDS, Calve, until
 from services.relay import Relay
 
@@ -45,15 +45,7 @@ LINES = 20
 
 
 class Feed(Protocol):
-    """What comes in all the time.
-
-    Attributes:
-        table: The table with it.
-        query: Selects what is compared of its rows, from `t`.
-    """
-
-    table: str
-    query: str
+    """What comes in all the time."""
 
     def yaml(self) -> str:
         """Return the configuration of the next driver."""
@@ -63,15 +55,17 @@ class Feed(Protocol):
         """Let events come."""
         ...
 
-    def end(self) -> list[tuple[Any, ...]]:
-        """Let no more come; return the rows of the query."""
+    def end(self) -> Iterable[Any]:
+        """Let no more come; return the rows that the table must have."""
+        ...
+
+    def rows(self, driver: Calve) -> Iterable[Any]:
+        """Return the rows of the table."""
         ...
 
 
 class Arrivals:
     """Writes a file of numbered events several times a second."""
-
-    table, query = "shop.orders", "select id from t"
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -86,11 +80,14 @@ class Arrivals:
     def begin(self) -> None:
         self._thread.start()
 
-    def end(self) -> list[tuple[int]]:
+    def end(self) -> range:
         """Write no more; return the numbers of the events."""
         self._ended.set()
         self._thread.join()
-        return [(number,) for number in range(self.files * LINES)]
+        return range(self.files * LINES)
+
+    def rows(self, driver: Calve) -> list[int]:
+        return driver.rows("shop.orders")["id"].to_pylist()
 
     def _run(self) -> None:
         for number in itertools.count():
@@ -245,7 +242,5 @@ class Takeovers:
             driver.end()
             driver.relay.close()
 
-    def _rows(self) -> Counter[tuple[Any, ...]]:
-        """Return the rows as Iceberg's Rust reads them, which also knows deletes by key."""
-        metadata = self._leader.catalog().load_table(self._feed.table).metadata_location
-        return Counter(map(tuple, with_rust(metadata, self._feed.query)))
+    def _rows(self) -> Counter[Any]:
+        return Counter(self._feed.rows(self._leader))

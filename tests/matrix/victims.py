@@ -25,10 +25,9 @@ from calve.stop_point import ONCE_VARIABLE, VARIABLE
 from kit.readers import with_rust
 from kit.running import LITTLE, Calve, until
 from matrix import small_chunks
-from matrix.shop import Shop
 from services.mysql import PASSWORD
 from sources.database import pipeline
-from sources.database.kills import Process
+from sources.database.shop import Shop
 
 __all__ = ["FILES", "STREAMING", "SmallPipeline", "Victim", "WholeCalve", "differences"]
 
@@ -143,8 +142,7 @@ class SmallPipeline(Victim):
     """The source with the smallest honest pipeline behind it."""
 
     def __init__(self, folder: Path, shop: Shop) -> None:
-        kind = "postgres" if shop.kind == "postgres" else "mysql"
-        self._process = Process(folder, kind, shop.server.port, shop.database)
+        self._process = shop.process(folder)
         self._store = pipeline.Store(folder)
         self.source = LocalFolder(folder / "source")
 
@@ -192,7 +190,7 @@ class WholeCalve(Victim):
     """
 
     def __init__(self, folder: Path, shop: Shop, mode: int, spark: SparkSession) -> None:
-        self._kind = "postgres" if shop.kind == "postgres" else "mysql"
+        self._kind = shop.source
         self._calve = _SmallChunks(folder, self._yaml(folder, shop, WRITE_MODES[mode % len(WRITE_MODES)]), spark)
         self._once = folder / "worker-was-killed"
         self.source = LocalFolder(folder / "calve-state" / "shop" / self._kind)

@@ -134,3 +134,15 @@ def test_the_names_of_a_line_stay_whatever_a_secret_is(monkeypatch: pytest.Monke
     Log("orders").warning("orders is down")
     line = json.loads(stream.getvalue())
     assert (line["pipeline"], line["message"]) == ("orders", "… is down")
+
+
+def test_a_warning_is_logged_once_for_each_key_and_without_one_for_each_message() -> None:
+    stream, log = said(), Log("orders")
+    for path in ("a", "b", "a"):
+        log.warning_once(f"{path} is not read", hint="Rename it")
+        log.warning_once(f"{path} cannot be listed", key="listing")
+    assert re.findall(r"warning: (.*)", stream.getvalue()) == [
+        "a is not read. Rename it",
+        "a cannot be listed",
+        "b is not read. Rename it",
+    ]

@@ -39,6 +39,7 @@ class Log:
     def __init__(self, pipeline: str = "") -> None:
         self.pipeline = pipeline
         self._logger = logging.getLogger(ROOT)
+        self._warned: dict[object, object] = {}
 
     def debug(self, message: str, **fields: Any) -> None:
         """Log a message that only `--debug` shows."""
@@ -51,6 +52,12 @@ class Log:
     def warning(self, message: str, **fields: Any) -> None:
         """Log a problem that does not stop the pipeline."""
         self._write(logging.WARNING, message, fields)
+
+    def warning_once(self, message: str, key: object = None, **fields: Any) -> None:
+        """Log a problem, and no further one with the same key; without a key the message is it. Any thread may."""
+        call = object()
+        if self._warned.setdefault(message if key is None else key, call) is call:
+            self.warning(message, **fields)
 
     def error(self, error: CalveError, **fields: Any) -> None:
         """Log an error once, where it is handled; the traceback is shown only with `--debug`."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import io
 import tempfile
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +15,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from calve.errors import CalveError
+from calve.files.ranges import RangeReader
 from calve.state.folder import Listed
 from calve.state.store_folder import StoreFolder
 
@@ -103,7 +103,8 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no ty
             listed = folder.head(name)
         if listed is None:
             raise FileNotFoundError(f"{folder / name}")
-        return pa.PythonFile(_Reader(folder, listed), mode="r")
+        read_range = functools.partial(_read_range, folder, listed.name)
+        return pa.PythonFile(RangeReader(listed.size_bytes, read_range), mode="r")
 
     def open_output_stream(self, path: str, metadata: Any) -> pa.NativeFile:
         return pa.PythonFile(_Writer(*self._object(path)), mode="w")
@@ -134,36 +135,9 @@ class _Files(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no ty
                 yield from self._below(f"{base}/{name}", recursive)
 
 
-class _Reader(io.RawIOBase):
-    """Reads an object in ranges, as they are asked for."""
-
-    def __init__(self, folder: StoreFolder, listed: Listed) -> None:
-        self._folder = folder
-        self._found = listed
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._found.size_bytes}[whence]
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        rest_bytes = max(self._found.size_bytes - self._at, 0)
-        size = rest_bytes if size is None or size < 0 else min(size, rest_bytes)
-        if not size:
-            return b""
-        with _as_os_error():
-            content = self._folder.get_range(self._found.name, self._at, size)
-        self._at += len(content)
-        return content
+def _read_range(folder: StoreFolder, name: str, start: int, size: int) -> bytes:
+    with _as_os_error():
+        return folder.get_range(name, start, size)
 
 
 class _Writer:

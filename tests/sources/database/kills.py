@@ -35,9 +35,11 @@ class Writer(threading.Thread, ABC):
 
     Attributes:
         pause_seconds: Between two transactions.
+        ticks: Whether it changes a row at a time, and those of `app.tick`, which only grow.
     """
 
     pause_seconds = 0.02
+    ticks = False
 
     def __init__(self, connect: Callable[[], Any], seed: int) -> None:
         super().__init__(daemon=True)
@@ -50,15 +52,23 @@ class Writer(threading.Thread, ABC):
             try:
                 with self._connect() as connection:
                     while not self.enough.is_set():
-                        for statement in self.transaction():
+                        for statement in self._tick() if self.ticks else self.transaction():
                             connection.query(statement)
                         time.sleep(self.pause_seconds)
             except (ClosedError, ServerError):
                 time.sleep(0.05)
 
+    def _tick(self) -> list[str]:
+        time.sleep(0.1)
+        return [self.change(), f"update app.tick set n = n + 1 where id = {self.random.randint(1, 3)}"]
+
     @abstractmethod
     def transaction(self) -> list[str]:
-        """Give the statements of a transaction."""
+        """Return the statements of a transaction."""
+
+    def change(self) -> str:
+        """Return a statement that changes a few rows; only of a writer that ticks."""
+        raise NotImplementedError
 
 
 class Process:

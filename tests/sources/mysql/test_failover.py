@@ -18,8 +18,8 @@ from services.mysql import MARIADB, MYSQL, MYSQL_5, Kind, MySql
 from services.relay import Relay
 from sources.database import pipeline
 from sources.database.kills import Process, same_in_the_end
+from sources.database.writers import MysqlWriter
 from sources.mysql.follow import Follower, settings_of
-from sources.mysql.test_kill import MysqlWriter
 
 pytestmark = pytest.mark.services
 

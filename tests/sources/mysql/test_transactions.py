@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 from pathlib import Path
 
@@ -10,12 +11,13 @@ import pytest
 
 from calve.sources.database.connection import ServerError
 from kit.running import until
-from services.mysql import Kind, MySql
+from services.mysql import MARIADB, MYSQL, MYSQL_5, Kind, MySql
 from sources.database import pipeline
 from sources.database.kills import Process, Writer, kept_whole, same_in_the_end
-from sources.mysql.test_kill import KINDS, NUMBERS
+from sources.database.writers import NUMBERS
 
 DEADLOCK = "1213"
+KINDS = [MYSQL, MARIADB, MYSQL_5] if "CALVE_KILLS" in os.environ else [MYSQL]
 
 pytestmark = [pytest.mark.services, pytest.mark.crash]
 

@@ -57,7 +57,6 @@ class IcebergTables:
         self._catalog = targets.catalog
         self._targets = targets
         self._log = log
-        self._warned_times: set[tuple[str, str]] = set()
         self.letters = letters
         self.static = route.table.static
         self.catalogs: Mapping[str, Catalog] = {key: targets.catalog}
@@ -158,14 +157,12 @@ class IcebergTables:
         for entry in entries if self._settings.timestamp_unit in (None, "ms") else ():
             table = tables.get(entry.table) if entry.catalog == self._key else None
             for name in read_as_milliseconds(table.schema, entry.files) if isinstance(table, Table) else ():
-                if (entry.table, name) not in self._warned_times:
-                    self._warned_times.add((entry.table, name))
-                    self._log.warning(
-                        f"{entry.table}: the times in {name} are all before 20 February 1970; perhaps the events' "
-                        "numbers are seconds that were read as milliseconds",
-                        table=entry.table,
-                        hint="If so, set timestamp_unit: s",
-                    )
+                self._log.warning_once(
+                    f"{entry.table}: the times in {name} are all before 20 February 1970; perhaps the events' "
+                    "numbers are seconds that were read as milliseconds",
+                    table=entry.table,
+                    hint="If so, set timestamp_unit: s",
+                )
 
     def fit(self, table: str, inferred: Inferred | None) -> None:
         """Create or evolve a table."""

@@ -78,7 +78,6 @@ class SinkTargets:
         self.rules = settings.by_table.map(lambda own: DraftRules.of(own, metadata))
         self._static = static
         self._log = log
-        self._warned: set[str] = set()
         self._lock = threading.Lock()
         self._tables: dict[str, Table | Absent | Draft] = {}
         self._warned_time = False
@@ -206,7 +205,7 @@ class SinkTargets:
         except UnsupportedError as error:
             if self._static is not None:
                 raise
-            self._warn_once(name, f"{error.message}; its events are rejected. {error.hint}")
+            self._log.warning_once(f"{error.message}; its events are rejected. {error.hint}", table=name)
             target = Absent(Code.SINK_REFUSED.value, error.message)
         except CalveError as error:
             if not self._concerns_only_this_table(name, error):
@@ -307,14 +306,14 @@ class SinkTargets:
             self._log.info(line)
         for column in absent_partitions(schema, own):
             kind = chosen.find_type(column)
-            self._warn_once(
-                name, f"no event has {column} of partition_by; {name} has the column all the same, a {kind}"
+            self._log.warning_once(
+                f"no event has {column} of partition_by; {name} has the column all the same, a {kind}", table=name
             )
         return table
 
     def _make_mirror(self, name: str, schema: Schema) -> Table | Absent:
         if fault := self.mirrors.names_fault(name):
-            self._warn_once(name, f"the table {name} cannot be created: {fault}; its events are rejected")
+            self._log.warning_once(f"the table {name} cannot be created: {fault}; its events are rejected", table=name)
             return Absent(Code.AMBIGUOUS_FIELD.value, f"the table {name} cannot be created: {fault}")
         sources = self.mirrors.of(name)
         table = self._create(name, schema, self.settings.of(name).partition_fields, self.mirrors.marks(name))
@@ -331,12 +330,16 @@ class SinkTargets:
         schema = identified(schema, own.identifier_columns) if own.identifier_columns else schema
         fields, order = partition_spec_fields(partitions, schema), sort_fields(own.sort_by)
         if absent := [column for column, _ in order if column not in schema.column_names]:
-            self._warn_once(name, f"{name} is created without {', '.join(absent)} of sort_by: no event has it")
+            self._log.warning_once(
+                f"{name} is created without {', '.join(absent)} of sort_by: no event has it", table=name
+            )
         order = [(column, way) for column, way in order if column not in absent]
         properties = {**own.table_properties, **(marks or {})}
         table = self.catalog.create(name, schema.model_dump_json(), fields, properties, own.table_location, order)
         if name in self.written:
-            self._warn_once(name, f"{name}, which earlier runs have written, was gone: it has no row from before now")
+            self._log.warning_once(
+                f"{name}, which earlier runs have written, was gone: it has no row from before now", table=name
+            )
         self._log.info(f"created the table {name} with {many(len(table.schema.fields), 'column')}")
         return self._ready(table)
 
@@ -364,18 +367,11 @@ class SinkTargets:
         own = self.settings.of(table.identifier)
         check_table(table, own, self._metadata)
         for complaint in check(table, {**table.properties, **self.settings.write_properties}):
-            self._warn_once(table.identifier, f"the table {table.identifier} has {complaint}")
+            self._log.warning_once(f"the table {table.identifier} has {complaint}", table=table.identifier)
         for sentence in ignored_options(table, own):
-            self._warn_once(table.identifier, sentence)
+            self._log.warning_once(sentence, table=table.identifier)
         if not self.written and (sentence := other_pipelines(table, self._log.pipeline)):
-            self._warn_once(table.identifier, sentence)
-
-    def _warn_once(self, table: str, message: str) -> None:
-        with self._lock:
-            if message in self._warned:
-                return
-            self._warned.add(message)
-        self._log.warning(message, table=table)
+            self._log.warning_once(sentence, table=table.identifier)
 
     def _keep(self, name: str, table: Table | Absent | Draft) -> None:
         bad, kept = self._faulty_time(table) if isinstance(table, Table) else None, self._keyed(table)
@@ -396,5 +392,5 @@ class SinkTargets:
         key = Key(table, own.identifier_columns)
         bad = key.fault or ("" if own.identifier_columns else self.mirrors.key_fault(table.identifier, key))
         if bad:
-            self._warn_once(table.identifier, f"{bad}; its events are rejected")
+            self._log.warning_once(f"{bad}; its events are rejected", table=table.identifier)
         return Absent(Code.NO_KEY.value, bad) if bad else table

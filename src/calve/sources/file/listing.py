@@ -40,7 +40,6 @@ class Listing:
         self._patterns = [absolute(pattern) for pattern in settings.patterns]
         self._storage = Storage(settings.s3, settings.follow_links)
         self._since: dict[str, tuple[Found, float]] = {}
-        self._warned: set[object] = set()
         self._next_look = 0.0
         self._ready: list[Found] = []
         self.nothing_found = ""
@@ -60,14 +59,16 @@ class Listing:
         for pattern in self._patterns:
             matches = self._find(pattern)
             if not matches:
-                self._warn_once(pattern, f"Nothing matches {pattern} yet" if not once else f"Nothing matches {pattern}")
+                self._log.warning_once(f"Nothing matches {pattern}{'' if once else ' yet'}", pattern)
             matched |= {file.path: file for file in sorted(matches, key=lambda file: file.path)}
         files = [file for file in matched.values() if file.path in earlier or self._is_readable(file)]
         self.nothing_found = "" if files else self._why_nothing(len(matched))
         links = links_in(files, earlier)
         for link, path in list(links.items())[:1]:
             others = f"; {len(links) - 1:,} more links like this" if len(links) > 1 else ""
-            self._warn_once("links", f"{shown(link)} is another path of {shown(path)}, which is read once{others}")
+            self._log.warning_once(
+                f"{shown(link)} is another path of {shown(path)}, which is read once{others}", "links"
+            )
         self._ready = [file for file in files if file.path not in links and self._is_new(file, earlier)]
         if not once:
             self._ready = self._settled(self._ready)
@@ -110,22 +111,22 @@ class Listing:
             ) from error
 
     def _skip(self, path: str, why: str) -> None:
-        self._warn_once((path, why), f"{shown(path)} is not read: it {why}")
+        self._log.warning_once(f"{shown(path)} is not read: it {why}")
 
     def _is_new(self, file: Found, earlier: Mapping[str, Found]) -> bool:
         former = earlier.get(file.path)
         if former is not None and former != file:
             text = f"{shown(file.path)} has changed since it was read and is not read again; use a new name"
-            self._warn_once(file, text)
+            self._log.warning_once(text, file)
         return former is None
 
     def _is_readable(self, file: Found) -> bool:
         if codec_of(file.path, self._settings) is None:
-            self._warn_once(file.path, f"{shown(file.path)} is not read: its name has no known extension; set `codec`")
+            self._log.warning_once(f"{shown(file.path)} is not read: its name has no known extension; set `codec`")
             return False
         if file.identity and not os.access(local_path(file.path), os.R_OK):
             text = f"{shown(file.path)} is not readable for this user; Calve reads it as soon as it is"
-            self._warn_once(file.path, text)
+            self._log.warning_once(text)
             return False
         return True
 
@@ -137,9 +138,3 @@ class Listing:
             since[file.path] = before if before and before[0] == file else (file, now)
         self._since = since
         return [file for file in files if file.path.startswith("s3://") or now - since[file.path][1] >= settle]
-
-    def _warn_once(self, key: object, text: str) -> None:
-        """Warn once about each key."""
-        if key not in self._warned:
-            self._warned.add(key)
-            self._log.warning(text)

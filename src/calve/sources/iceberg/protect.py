@@ -24,7 +24,6 @@ class Protection:
         self.tag = f"calve-{pipeline}"
         self._log = log
         self._at: dict[str, int] = {}
-        self._warned: set[str] = set()
 
     def keep(self, identifier: str, load: Callable[[], Any], snapshot: int | None) -> None:
         """Move the tag of a table to a snapshot; a failure is only a warning, because nothing is lost yet."""
@@ -33,12 +32,9 @@ class Protection:
         try:
             self._move(identifier, load(), snapshot)
         except CalveError as error:
-            if identifier not in self._warned:
-                self._warned.add(identifier)
-                self._log.warning(
-                    f"the tag {self.tag} of {identifier} cannot be moved: {error}; keep snapshots until they are read, "
-                    "or set protect_snapshots: false"
-                )
+            what = f"the tag {self.tag} of {identifier} cannot be moved: {error}"
+            hint = "keep snapshots until they are read, or set protect_snapshots: false"
+            self._log.warning_once(f"{what}; {hint}", (self.tag, identifier))
             return
         self._at[identifier] = snapshot
 

@@ -79,7 +79,6 @@ class KafkaSource:
         self._begin: dict[str, dict[int, int]] = {}
         self._once: dict[str, Topic] | None = None
         self._row_bytes: dict[str, tuple[int, float]] = {}
-        self._warned: set[str] = set()
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """Check that the topics exist; fix the start of `latest` and, with `once`, the end of all partitions."""
@@ -196,9 +195,7 @@ class KafkaSource:
     def _skip_lost(self, error: PositionLostError) -> None:
         if self._settings.on_lost_position == "fail":
             raise error
-        if error.message not in self._warned:
-            self._warned.add(error.message)
-            self._log.warning(f"{error.message}; continuing at the oldest remaining record")
+        self._log.warning_once(f"{error.message}; continuing at the oldest remaining record")
 
     def _sizes(self, waiting: list[Range]) -> dict[str, int]:
         """Return the approximate bytes per record of each topic; sampled again from time to time."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
@@ -15,6 +14,7 @@ from obstore.exceptions import BaseError, PermissionDeniedError, PreconditionErr
 from obstore.store import S3Store
 
 from calve.errors import CalveError, SourceError, SourceUnavailableError
+from calve.files.ranges import RangeReader
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.settings import Aws, Bucket
 from calve.state.clients import SET_CLOCK, blames_clock, profile_keys, s3_environment
@@ -95,7 +95,8 @@ def opened(aws: Aws, s3_object: S3Object) -> pa.NativeFile:
 
     Reading raises FileNotFoundError if it is gone, PreconditionError if it has other content now, and PermissionError.
     """
-    return pa.PythonFile(_Object(store_of(aws, s3_object.bucket), s3_object), mode="r")
+    read_range = functools.partial(_read_range, store_of(aws, s3_object.bucket), s3_object)
+    return pa.PythonFile(RangeReader(s3_object.size_bytes, read_range, _AHEAD_BYTES), mode="r")
 
 
 def remove(aws: Aws, s3_object: S3Object) -> None:
@@ -150,55 +151,20 @@ def _lent(aws: Aws) -> dict[str, Any]:
     return {**options, "expires_at": lease.until}
 
 
-class _Object(io.RawIOBase):
-    """An object as a file; every request requires the content that was found."""
-
-    def __init__(self, store: S3Store, s3_object: S3Object) -> None:
-        self._store, self._s3_object = store, s3_object
-        self._at, self._ahead, self._ahead_at = 0, b"", 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def size(self) -> int:
-        return self._s3_object.size_bytes
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._s3_object.size_bytes}[whence]
-        return self._at
-
-    def read(self, size: int = -1) -> bytes:
-        bytes_left = max(0, self._s3_object.size_bytes - self._at)
-        size = bytes_left if size < 0 else min(size, bytes_left)
-        start = self._at - self._ahead_at
-        if not 0 <= start <= start + size <= len(self._ahead):
-            self._ahead = self._get(self._at, min(bytes_left, max(size, _AHEAD_BYTES)))
-            self._ahead_at, start = self._at, 0
-        data = self._ahead[start : start + size]
-        self._at += len(data)
-        return data
-
-    def _get(self, start: int, size: int) -> bytes:
-        if not size:
-            return b""
-        options: Any = {"range": (start, start + size)}
-        if self._s3_object.version:
-            options["version"] = self._s3_object.version
-        elif self._s3_object.etag:
-            options["if_match"] = f'"{self._s3_object.etag}"'
-        try:
-            return bytes(obstore.get(self._store, self._s3_object.key, options=options).bytes())
-        except (PermissionDeniedError, UnauthenticatedError) as error:
-            raise PermissionError(str(error)) from error
-        except PreconditionError as error:
-            raise FileNotFoundError(f"replaced: {error}") from error
-        except BaseError as error:
-            if _NO_KEYS in str(error):
-                raise PermissionError("there are no keys for AWS") from error
-            raise OSError(str(error).splitlines()[0]) from error
+def _read_range(store: S3Store, s3_object: S3Object, start: int, size: int) -> bytes:
+    """Read a part of an object; the request requires the content that was found."""
+    options: Any = {"range": (start, start + size)}
+    if s3_object.version:
+        options["version"] = s3_object.version
+    elif s3_object.etag:
+        options["if_match"] = f'"{s3_object.etag}"'
+    try:
+        return bytes(obstore.get(store, s3_object.key, options=options).bytes())
+    except (PermissionDeniedError, UnauthenticatedError) as error:
+        raise PermissionError(str(error)) from error
+    except PreconditionError as error:
+        raise FileNotFoundError(f"replaced: {error}") from error
+    except BaseError as error:
+        if _NO_KEYS in str(error):
+            raise PermissionError("there are no keys for AWS") from error
+        raise OSError(str(error).splitlines()[0]) from error

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from dataclasses import dataclass
 from itertools import islice
 
+from calve.sources.file.codec import codec_of
+from calve.sources.file.settings import FileSettings
 from calve.sources.s3.objects import S3Object, listed, opened
 from calve.sources.s3.settings import S3SourceSettings
 
@@ -14,19 +15,6 @@ __all__ = ["BucketPreview", "preview"]
 
 _MOST_OBJECTS = 1_000
 _MOST_SAMPLE_BYTES = 1 << 20
-_CODECS = {
-    "ndjson": "ndjson",
-    "jsonl": "ndjson",
-    "json": "json",
-    "csv": "csv",
-    "tsv": "csv",
-    "parquet": "parquet",
-    "avro": "avro",
-    "orc": "orc",
-    "log": "newline",
-    "txt": "newline",
-}
-_ENDING = re.compile(r"\.([A-Za-z0-9]+)(?:\.(?:gz|gzip|zst|zstd))?$")
 
 
 @dataclass(frozen=True)
@@ -54,19 +42,20 @@ def preview(settings: S3SourceSettings) -> BucketPreview:
         SourceUnavailableError: The store does not answer.
     """
     assert settings.scan is not None
+    by_name = FileSettings(path="")
     objects = [
         listed_object
         for listed_object in islice(listed(settings.aws, settings.scan.buckets[0].bucket), _MOST_OBJECTS)
         if listed_object.size_bytes
     ]
-    codecs = Counter(filter(None, (_codec_of(listed_object) for listed_object in objects)))
+    codecs = Counter(filter(None, (_codec_of(listed_object, by_name) for listed_object in objects)))
     if not codecs:
         return BucketPreview(len(objects))
     [(codec, _)] = codecs.most_common(1)
     fitting = [
         listed_object
         for listed_object in objects
-        if _codec_of(listed_object) == codec and listed_object.size_bytes <= _MOST_SAMPLE_BYTES
+        if _codec_of(listed_object, by_name) == codec and listed_object.size_bytes <= _MOST_SAMPLE_BYTES
     ]
     if not fitting:
         return BucketPreview(len(objects), codec)
@@ -74,6 +63,6 @@ def preview(settings: S3SourceSettings) -> BucketPreview:
         return BucketPreview(len(objects), codec, fitting[0].key, stream.read())
 
 
-def _codec_of(listed_object: S3Object) -> str:
-    ending = _ENDING.search(listed_object.key)
-    return _CODECS.get(ending[1].lower(), "") if ending else ""
+def _codec_of(listed_object: S3Object, settings: FileSettings) -> str:
+    codec = codec_of(listed_object.key, settings)
+    return codec.name if codec else ""

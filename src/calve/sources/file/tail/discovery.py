@@ -39,7 +39,6 @@ class Discovery:
     def __init__(self, settings: FileSettings, pipeline: str) -> None:
         self._settings, self._log = settings, Log(pipeline)
         self._patterns = [absolute(pattern) for pattern in settings.patterns]
-        self._warned: set[object] = set()
 
     def look(self, followed: Iterable[Followed]) -> list[Followed]:
         """Find all files; note where the followed ones are, and return the new ones."""
@@ -59,26 +58,20 @@ class Discovery:
             if identity not in identities and self._is_followable(path)
         ]
 
-    def warn_once(self, key: object, text: str) -> None:
-        """Warn once about each key."""
-        if key not in self._warned:
-            self._warned.add(key)
-            self._log.warning(shown(text))
-
     def _skip(self, path: str, why: str) -> None:
-        self.warn_once((path, why), f"{shown(path)} is not followed: it {why}")
+        self._log.warning_once(f"{shown(path)} is not followed: it {why}")
 
     def _matches(self, followed_paths: set[str]) -> dict[Identity, str]:
         """Return the path of each file that matches; of two paths the first."""
         matches: dict[Identity, str] = {}
         for pattern in self._patterns:
             if pattern in followed_paths and Path(pattern).is_dir():
-                self.warn_once((pattern, "folder"), f"{pattern} was a file and is a folder now; it is not followed")
+                self._log.warning_once(f"{shown(pattern)} was a file and is a folder now; it is not followed")
                 continue
             storage = Storage(follow_links=self._settings.follow_links)
             paths = sorted(file.path for file in storage.find(pattern, self._skip))
             if not paths:
-                self.warn_once(pattern, f"Nothing matches {pattern} yet")
+                self._log.warning_once(f"Nothing matches {shown(pattern)} yet")
             for path in paths:
                 try:
                     status = Path(local_path(path)).stat()
@@ -89,8 +82,8 @@ class Discovery:
 
     def _is_followable(self, path: str) -> bool:
         if codec_for(path, self._settings) is None:
-            text = f"{path} is not followed: `tail` reads lines; set `codec` to newline, ndjson or multiline"
-            self.warn_once(path, text)
+            why = "`tail` reads lines; set `codec` to newline, ndjson or multiline"
+            self._log.warning_once(f"{shown(path)} is not followed: {why}")
             return False
         return True
 

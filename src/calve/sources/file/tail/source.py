@@ -200,7 +200,7 @@ class TailSource:
             if file.is_changed:
                 self._check(file)
         except OSError as error:  # a stale handle of a network, a disk that fails: it is opened again
-            self._discovery.warn_once((file.path, error.errno), f"{file.path} cannot be read: {error.strerror}")
+            self._log.warning_once(f"{shown(file.path)} cannot be read: {error.strerror}")
             file.close()
 
     def _opens(self, file: Followed) -> bool:
@@ -211,8 +211,7 @@ class TailSource:
                 file.open()
                 self._check(file)
         except PermissionError:
-            text = f"{file.now} is not readable for this user; Calve reads it as soon as it is"
-            self._discovery.warn_once((file.now, "permission"), text)
+            self._log.warning_once(f"{shown(file.now)} is not readable for this user; Calve reads it as soon as it is")
         except OSError:
             return False  # it was removed or renamed since it was listed
         return file.is_open
@@ -228,8 +227,8 @@ class TailSource:
             unread = f"; {size(lost)} of it had not been read" if lost else ""
             self._log.warning(f"{shown(file.path)} was cut or replaced, and is read from its start{unread}")
         if file.is_compressed:
-            text = f"{file.path} is compressed and is not followed; read it with a pipeline without `tail`"
-            self._discovery.warn_once((file.path, "compressed"), text)
+            what = "is compressed and is not followed; read it with a pipeline without `tail`"
+            self._log.warning_once(f"{shown(file.path)} {what}")
 
     def _leave(self, file: Followed) -> None:
         """Leave a file that has no path any more, once it is read to its end."""

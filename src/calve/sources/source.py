@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import pyarrow as pa
 
@@ -55,11 +55,9 @@ __all__ = [
     "SourceTable",
     "Split",
     "StopsTables",
-    "first_up_to",
     "no_shared_targets",
 ]
 
-T = TypeVar("T")
 Position = dict[str, Any]
 """How far a source has been read, as JSON values; the ledger keeps it, and `calve.offsets` shows it."""
 
@@ -134,17 +132,6 @@ class Planned:
     waiting: tuple[str, ...] = ()
     time_tenths: int = field(default=0, compare=False)
     accepted_through: float = field(default=0.0, compare=False)
-
-
-def first_up_to(max_bytes: int, parts: Iterable[T], size_of: Callable[[T], int]) -> list[T]:
-    """Return the first parts of a source that have at most so many bytes together; at least one, if there is any."""
-    chosen: list[T] = []
-    for part in parts:
-        max_bytes -= size_of(part)
-        if chosen and max_bytes < 0:
-            break
-        chosen.append(part)
-    return chosen
 
 
 class Reader(Protocol):

@@ -17,7 +17,8 @@ from calve.dead_letters.table import LetterTable
 from calve.errors import PositionLostError
 from calve.observe.log import Log
 from calve.observe.state_folder import Folder
-from calve.sources.source import Backlog, Planned, Position, Split, first_up_to
+from calve.sources.bounds import first_up_to
+from calve.sources.source import Backlog, Planned, Position, Split
 from calve.state.folder import StateFolder
 
 __all__ = ["PART_BYTES", "RejectsSource"]

@@ -14,13 +14,14 @@ from typing import Any, Generic, Protocol, TypeVar
 import pyarrow as pa
 
 from calve.errors import PositionLostError, SettingsError
+from calve.sources.bounds import first_up_to
 from calve.sources.file.codec import codec_of, divisible, ranges
 from calve.sources.file.csv_check import HeaderCheck
 from calve.sources.file.processed_files import ProcessedFiles
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Found
 from calve.sources.file.stream import compression_of
-from calve.sources.source import Backlog, Beginning, Planned, Position, Split, first_up_to
+from calve.sources.source import Backlog, Beginning, Planned, Position, Split
 from calve.state.folder import StateFolder
 
 __all__ = ["PART_BYTES", "FileKind", "WholeFiles"]

@@ -16,7 +16,7 @@ from calve.sources.log.log import Limits, Log
 from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext
 from calve.state.folder import StateFolder
 
-__all__ = ["HttpSource", "open", "probe"]
+__all__ = ["HttpSource", "check_start", "open", "probe"]
 
 
 class HttpSource:

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from calve.sources.source import ALONE, EVENT, Backlog, Planned, Split, first_up_to
+from calve.sources.bounds import first_up_to
+from calve.sources.source import ALONE, EVENT, Backlog, Planned, Split
 
 
 class Reader:

@@ -10,7 +10,7 @@ step() { printf '%4d s  %s\n' "$SECONDS" "$1"; }
 printf 'id;city;total\n1;Bern;9,50\n2;Biel;3,25\n3;Bern;1,25\n' >orders.csv
 step "own rows: $folder/orders.csv"
 "${PYTHON:-python3}" -m venv venv
-venv/bin/pip install --quiet --no-cache-dir --disable-pip-version-check "$repository[java]"
+venv/bin/pip install --quiet --no-compile --no-cache-dir --disable-pip-version-check "$repository[java]"
 step "installed: $(du -sm venv | cut -f1) MB"
 export CALVE_CACHE=$folder/cache
 venv/bin/calve load orders.csv shop.orders --delimiter ';'

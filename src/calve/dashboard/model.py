@@ -56,7 +56,7 @@ class Overview:
     lag: str
     freshness: str
     written: str
-    rejects: str
+    waiting: str
     last_commit: str
     spark_pages: str
 
@@ -92,7 +92,7 @@ def overview(report: PipelineReport, samples: Sequence[Sample]) -> Overview:
     """Return a pipeline in one line."""
     all_problems = problems(report, samples)
     alive = liveness(report) == "alive"
-    rejects = sum(report.rejects.values())
+    waiting = sum(report.pending_by_code().values())
     freshness = report.freshness_seconds
     return Overview(
         name=report.pipeline,
@@ -103,7 +103,7 @@ def overview(report: PipelineReport, samples: Sequence[Sample]) -> Overview:
         lag=lag_of(report) + _lag_in_time(report),
         freshness="unknown" if freshness is None else f"within {duration(freshness)}",
         written=many(report.rows, "row"),
-        rejects=f"{rejects:,}",
+        waiting=f"{waiting:,}",
         last_commit=ago(report.last_commit) if report.last_commit else "never",
         spark_pages=report.spark_pages if alive and report.spark_pages.startswith(("http://", "https://")) else "",
     )

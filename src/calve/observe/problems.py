@@ -113,10 +113,11 @@ def _when(error: Trouble) -> str:
 
 def _source(report: PipelineReport) -> Iterator[Problem]:
     if report.dead_letters_full:
-        what = (
-            f"It reads nothing, as there is no room for more dead letters: they have {size(report.dead_letter_bytes)}"
-        )
-        hint = "calve dlq list counts them; calve dlq replay sends them again, and then old files can be moved away"
+        what = "It reads nothing, as there is no room for dead letters"
+        hint = "Free space on the disk of their folder"
+        if report.dead_letter_bytes:
+            what += f": they have {size(report.dead_letter_bytes)}"
+            hint = "calve dlq list counts them; calve dlq replay sends them again, and then old files can be moved away"
         yield Problem("CalveDeadLettersFull", "bad", "", what, hint)
     if report.refusing and liveness(report) == "alive":
         yield Problem("CalveRefuses", "bad", "", f"It refuses events: {harmless(report.refusing.rstrip('.'))}")

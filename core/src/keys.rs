@@ -14,44 +14,37 @@ use entry::GONE;
 use run::{Memory, Run};
 use std::io::Result;
 
-/// Runs, the newest first.
-pub struct Index<M> {
-    pub runs: Vec<Run<M>>,
-}
-
 /// An entry of a key that was searched: the number of the key among those given, the file, the position in it.
 pub type Hit = [u32; 3];
 
 /// How many keys ahead the directory is fetched into the processor's cache.
 const AHEAD: usize = 8;
 
-impl<M: Memory> Index<M> {
-    /// Finds all entries that no newer one replaces, but those of `dead` files.
-    pub fn find(&self, keys: &[Bits], dead: &[u64]) -> Result<Vec<Hit>> {
-        let mut wanted: Vec<(Bits, u32)> = keys.iter().zip(0..).map(|(key, number)| (*key, number)).collect();
-        wanted.sort_unstable(); // memory is then read upwards
-        let mut hits = Vec::with_capacity(keys.len());
-        for run in &self.runs {
-            let mut open = Vec::with_capacity(wanted.len());
-            for (at, &(key, number)) in wanted.iter().enumerate() {
-                if let Some((ahead, _)) = wanted.get(at + AHEAD) {
-                    run.fetch(ahead);
-                }
-                let mut is_replaced = false;
-                for entry in run.find(&key)? {
-                    is_replaced |= entry.replaces();
-                    if entry.number() != GONE && !is_dead(dead, entry.number()) {
-                        hits.push([number, entry.number(), entry.position]);
-                    }
-                }
-                if !is_replaced {
-                    open.push((key, number));
+/// Finds all entries of keys that no newer one replaces, but those of `dead` files. Runs come the newest first.
+pub fn find<M: Memory>(runs: &[&Run<M>], keys: &[Bits], dead: &[u64]) -> Result<Vec<Hit>> {
+    let mut wanted: Vec<(Bits, u32)> = keys.iter().zip(0..).map(|(key, number)| (*key, number)).collect();
+    wanted.sort_unstable(); // memory is then read upwards
+    let mut hits = Vec::with_capacity(keys.len());
+    for run in runs {
+        let mut open = Vec::with_capacity(wanted.len());
+        for (at, &(key, number)) in wanted.iter().enumerate() {
+            if let Some((ahead, _)) = wanted.get(at + AHEAD) {
+                run.fetch(ahead);
+            }
+            let mut is_replaced = false;
+            for entry in run.find(&key)? {
+                is_replaced |= entry.replaces();
+                if entry.number() != GONE && !is_dead(dead, entry.number()) {
+                    hits.push([number, entry.number(), entry.position]);
                 }
             }
-            wanted = open;
+            if !is_replaced {
+                open.push((key, number));
+            }
         }
-        Ok(hits)
+        wanted = open;
     }
+    Ok(hits)
 }
 
 /// Whether a bitmap has the number of a file.

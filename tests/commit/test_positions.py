@@ -54,6 +54,7 @@ class Laws:
         self.model: Model = collections.Counter()
         self.history: list[tuple[int, Model]] = []
         self.batch = self.number = 0
+        self.pipeline, self.keys = "p", None
 
     @property
     def java(self) -> Any:
@@ -107,7 +108,7 @@ class Laws:
     def commit(self, mode: WriteMode, death: str | None, neighbour: Callable[[], None] | None) -> None:
         """Commit some batches, perhaps after a death, perhaps while a neighbour commits too."""
         staged, applied = self.batches()
-        target, mark = CommitTarget(NAME, write_mode=mode), Mark("p", "s", self.batch)
+        target, mark = CommitTarget(NAME, write_mode=mode, keys=self.keys), Mark(self.pipeline, "s", self.batch)
 
         def overtake(point: str) -> None:
             if point == "commit.before-swap" and neighbours:

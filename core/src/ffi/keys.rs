@@ -7,7 +7,7 @@ use crate::keys::entry::Entry;
 use crate::keys::merge::merge;
 use crate::keys::run::Run;
 use crate::keys::writer::write;
-use crate::keys::{Hit, Index};
+use crate::keys::{find, Hit};
 use std::cell::RefCell;
 use std::io::{ErrorKind, Result};
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -126,41 +126,38 @@ pub unsafe extern "C" fn calve_keys_write(
     })
 }
 
-/// Opens runs, the newest first.
-fn open(paths: &str) -> Result<Vec<Run<Mapped>>> {
-    paths.split_terminator('\0').map(|path| Run::open(Mapped::open(path)?)).collect()
-}
-
-/// Opens an index; gives null after an error.
+/// Opens a run; gives null after an error.
 ///
 /// # Safety
-/// `paths` has `length` bytes: paths of runs, the newest first, that end in NUL; `code` has room for the number of an error.
+/// `path` has `length` bytes; `code` has room for the number of an error.
 #[no_mangle]
-pub unsafe extern "C" fn calve_keys_open(paths: *const u8, length: usize, code: *mut i64) -> *mut Index<Mapped> {
-    let mut index = null_mut();
+pub unsafe extern "C" fn calve_keys_open(path: *const u8, length: usize, code: *mut i64) -> *mut Run<Mapped> {
+    let mut run = null_mut();
     *code = kept(|| {
-        index = Box::into_raw(Box::new(Index { runs: open(text(paths, length)?)? }));
+        run = Box::into_raw(Box::new(Run::open(Mapped::open(text(path, length)?)?)?));
         Ok(0)
     });
-    index
+    run
 }
 
-/// Frees an index.
+/// Frees a run.
 ///
 /// # Safety
 /// It comes from `calve_keys_open` and is not used any more.
 #[no_mangle]
-pub unsafe extern "C" fn calve_keys_free(index: *mut Index<Mapped>) {
-    drop(Box::from_raw(index));
+pub unsafe extern "C" fn calve_keys_free(run: *mut Run<Mapped>) {
+    drop(Box::from_raw(run));
 }
 
 /// Finds keys; gives how many hits there are, of which it writes at most `room`.
 ///
 /// # Safety
-/// The index is open; `keys` has `count` keys, `dead` has `words` numbers, `to` has room for `room` hits.
+/// `runs` has `many` open runs, the newest first; `keys` has `count` keys, `dead` has `words` numbers, `to` has room for
+/// `room` hits.
 #[no_mangle]
 pub unsafe extern "C" fn calve_keys_find(
-    index: *const Index<Mapped>,
+    runs: *const &Run<Mapped>,
+    many: usize,
     keys: *const Bits,
     count: usize,
     dead: *const u64,
@@ -169,7 +166,7 @@ pub unsafe extern "C" fn calve_keys_find(
     room: usize,
 ) -> i64 {
     kept(|| {
-        let hits = (*index).find(items(keys, count), items(dead, words))?;
+        let hits = find(items(runs, many), items(keys, count), items(dead, words))?;
         std::ptr::copy_nonoverlapping(hits.as_ptr(), to, hits.len().min(room));
         Ok(hits.len() as i64)
     })
@@ -178,19 +175,16 @@ pub unsafe extern "C" fn calve_keys_find(
 /// Merges runs; gives the number of entries of the new one.
 ///
 /// # Safety
-/// As `calve_keys_open`; `path` has `path_length` bytes, `dead` has `words` numbers.
+/// As `calve_keys_find`; `path` has `length` bytes.
 #[no_mangle]
 pub unsafe extern "C" fn calve_keys_merge(
-    paths: *const u8,
-    length: usize,
-    path: *const u8,
-    path_length: usize,
+    runs: *const &Run<Mapped>,
+    many: usize,
     dead: *const u64,
     words: usize,
     is_last: bool,
+    path: *const u8,
+    length: usize,
 ) -> i64 {
-    kept(|| {
-        let runs = open(text(paths, length)?)?;
-        merge(&runs, text(path, path_length)?, items(dead, words), is_last).map(|count| count as i64)
-    })
+    kept(|| merge(items(runs, many), text(path, length)?, items(dead, words), is_last).map(|count| count as i64))
 }

@@ -10,9 +10,9 @@ use std::io::Result;
 ///
 /// Left out are entries that a newer run replaces, and those of `dead` files. Only if there is no older run (`is_last`)
 /// nothing is left to be replaced.
-pub fn merge<M: Memory>(runs: &[Run<M>], path: &str, dead: &[u64], is_last: bool) -> Result<u64> {
-    runs.iter().try_for_each(Run::verify_all)?;
-    let mut writer = Writer::create(path, runs.iter().map(Run::count).sum())?;
+pub fn merge<M: Memory>(runs: &[&Run<M>], path: &str, dead: &[u64], is_last: bool) -> Result<u64> {
+    runs.iter().try_for_each(|run| run.verify_all())?;
+    let mut writer = Writer::create(path, runs.iter().map(|run| run.count()).sum())?;
     let mut next = vec![0usize; runs.len()];
     let mut heads: Vec<Option<Entry>> = runs.iter().map(|run| run.entry(0)).collect();
     let mut live: Vec<Entry> = Vec::new();

@@ -12,6 +12,7 @@ import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.ExecutorService;
 import java.util.function.Function;
+import java.util.function.LongConsumer;
 import java.util.function.Supplier;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.BaseTransaction;
@@ -28,6 +29,7 @@ import org.apache.iceberg.ManifestFiles;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.Schema;
 import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.TableMetadata;
 import org.apache.iceberg.TableProperties;
 import org.apache.iceberg.TableScan;
 import org.apache.iceberg.data.BaseDeleteLoader;
@@ -94,6 +96,105 @@ public class Positions {
       }
     }
     return JsonUtil.mapper().writeValueAsString(files);
+  }
+
+  /**
+   * All data files of a branch, for an index of their keys, as JSON: the branch's snapshot or null, those of `snapshots`
+   * that are it or its ancestors, and of each file its path, its rows, the names of the deletes by position that apply to
+   * it, and how many rows they hide, or null if only reading them would tell. On version 2 these have no names and count
+   * as none. JSON's null: a file is encrypted, or not Parquet.
+   */
+  public String planAll(BaseTransaction transaction, String branch, String snapshots) throws Exception {
+    begin(transaction, branch);
+    List files = new ArrayList();
+    if (head != null) {
+      TableScan scan = (TableScan) table.newScan().useSnapshot(head.snapshotId()).planWith(THIS_THREAD);
+      CloseableIterable planned = scan.planFiles();
+      try {
+        for (Iterator each = planned.iterator(); each.hasNext();) {
+          FileScanTask task = (FileScanTask) each.next();
+          if (!isPlain(task.file())) {
+            return "null";
+          }
+          tasks.put(task.file().location(), task);
+          files.add(withDeletes(task));
+        }
+      } finally {
+        planned.close();
+      }
+    }
+    List line = new ArrayList();
+    for (Iterator asked = JsonUtil.mapper().readTree(snapshots).elements(); asked.hasNext();) {
+      long snapshot = ((JsonNode) asked.next()).longValue();
+      if (isInLine(transaction.currentMetadata(), snapshot)) {
+        line.add(Long.valueOf(snapshot));
+      }
+    }
+    Object snapshot = head == null ? null : Long.valueOf(head.snapshotId());
+    return JsonUtil.mapper().writeValueAsString(Arrays.asList(new Object[] {snapshot, line, files}));
+  }
+
+  private boolean isInLine(TableMetadata metadata, long asked) {
+    Snapshot snapshot = head;
+    while (snapshot != null && snapshot.snapshotId() != asked) {
+      Long parent = snapshot.parentId();
+      snapshot = parent == null ? null : metadata.snapshot(parent.longValue());
+    }
+    return snapshot != null;
+  }
+
+  private List withDeletes(FileScanTask task) {
+    TreeSet names = new TreeSet();
+    Long deleted = Long.valueOf(0);
+    for (Iterator each = task.deletes().iterator(); version >= VECTORS && each.hasNext();) {
+      DeleteFile file = (DeleteFile) each.next();
+      if (file.content() == FileContent.POSITION_DELETES) {
+        names.add(name(file));
+        deleted = isVector(file) && names.size() == 1 ? Long.valueOf(file.recordCount()) : null;
+      }
+    }
+    return Arrays.asList(new Object[] {
+        task.file().location(), Long.valueOf(task.file().recordCount()), String.join(" ", names), deleted});
+  }
+
+  private static boolean isVector(DeleteFile file) {
+    return file.format() == FileFormat.PUFFIN;
+  }
+
+  private static String name(DeleteFile file) {
+    return isVector(file) ? file.location() + "#" + file.contentOffset() : file.location();
+  }
+
+  /**
+   * What the branch has with the transaction's updates, as JSON: its snapshot, and of each vector that `write` has written
+   * the data file, its name, and how many rows it hides.
+   */
+  public String staged(BaseTransaction transaction, String branch) throws Exception {
+    List vectors = new ArrayList();
+    for (Iterator each = added.iterator(); each.hasNext();) {
+      DeleteFile file = (DeleteFile) each.next();
+      if (isVector(file)) {
+        vectors.add(Arrays.asList(
+            new Object[] {file.referencedDataFile(), name(file), Long.valueOf(file.recordCount())}));
+      }
+    }
+    Long snapshot = Long.valueOf(SnapshotUtil.latestSnapshot(transaction.currentMetadata(), branch).snapshotId());
+    return JsonUtil.mapper().writeValueAsString(Arrays.asList(new Object[] {snapshot, vectors}));
+  }
+
+  /** The positions of a planned file that deletes by position hide, 8 bytes each. */
+  public byte[] deleted(String path) {
+    PositionDeleteIndex before = before((FileScanTask) tasks.get(path), path);
+    if (before == null) {
+      return new byte[0];
+    }
+    final ByteBuffer positions = ByteBuffer.allocate((int) before.cardinality() * 8).order(ByteOrder.LITTLE_ENDIAN);
+    before.forEach(new LongConsumer() {
+      public void accept(long position) {
+        positions.putLong(position);
+      }
+    });
+    return positions.array();
   }
 
   private void begin(BaseTransaction transaction, String branch) {

@@ -30,7 +30,7 @@ from calve.state.durable import local_path
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 
-__all__ = ["KeySearch", "SearchedFile", "UnsearchableError", "fields_by_id", "reading"]
+__all__ = ["KeyPart", "KeySearch", "SearchedFile", "UnsearchableError", "fields_by_id", "reading"]
 
 _READ_ROWS = 65_536
 _JOIN_ROWS = 4_000_000
@@ -62,7 +62,7 @@ class SearchedFile(NamedTuple):
     batch: int = 0
 
 
-class _Part(NamedTuple):
+class KeyPart(NamedTuple):
     """Rows of a file: the file, the number of the first one, and their key's columns `k0`, `k1`, …."""
 
     file: SearchedFile
@@ -79,24 +79,27 @@ class KeySearch:
         keys: Keys, each with the number of its batch or its sequence number: tables with the table's columns and
             field ids.
 
+    Attributes:
+        types: The types in which the columns of the key are compared.
+
     Raises:
         UnsearchableError: The table lacks a column of the key; or a key is null or a floating-point number, which
             Iceberg's readers compare in their own way.
     """
 
     def __init__(self, table: Table, ids: Sequence[int], keys: Iterable[tuple[int, pa.Table]]) -> None:
-        self._table, self._ids = table, tuple(ids)
+        self.table, self.ids = table, tuple(ids)
         self._file_io = load_file_io(table.io_properties, table.location)
         try:
             fields = [
-                NestedField(number, f"k{at}", table.schema.find_type(number)) for at, number in enumerate(self._ids)
+                NestedField(number, f"k{at}", table.schema.find_type(number)) for at, number in enumerate(self.ids)
             ]
-            defaults = [table.schema.find_field(number).initial_default for number in self._ids]
+            defaults = [table.schema.find_field(number).initial_default for number in self.ids]
         except ValueError as error:
             raise UnsearchableError(str(error)) from error
         self._defaults = defaults
-        self._types = [_compared(field.type) for field in arrow_schema(Schema(*fields))]
-        if any(map(pa.types.is_floating, self._types)):
+        self.types = [_compared(field.type) for field in arrow_schema(Schema(*fields))]
+        if any(map(pa.types.is_floating, self.types)):
             raise UnsearchableError("a key is a floating-point number")
         self._names = [field.name for field in fields]
         parts = [self._columns(rows).append_column("batch", pa.repeat(batch, len(rows))) for batch, rows in keys]
@@ -104,7 +107,7 @@ class KeySearch:
         self._keys = duckdb_session.run(sql, keys=pa.concat_tables(parts))
         if any(self._keys.column(name).null_count for name in self._names):
             raise UnsearchableError("a key is null")
-        kinds = zip(self._names, self._types, strict=True)
+        kinds = zip(self._names, self.types, strict=True)
         self._ranges = [_range(self._keys.column(name), kind) for name, kind in kinds]
 
     def find(self, files: Iterable[SearchedFile]) -> Iterator[tuple[str, RowNumbers]]:
@@ -118,9 +121,9 @@ class KeySearch:
             CommitError: A file is damaged.
             SinkUnavailableError: A file cannot be read at the moment.
         """
-        parts: list[_Part] = []
+        parts: list[KeyPart] = []
         rows = 0
-        with contextlib.closing(self._parts([file for file in files if self._may_match(file)])) as read:
+        with contextlib.closing(self.read(self.matching(files))) as read:
             for part in read:
                 parts.append(part)
                 rows += len(part.columns)
@@ -130,15 +133,25 @@ class KeySearch:
         if parts:
             yield from self._joined(parts)
 
+    @property
+    def keys(self) -> pa.Table:
+        """The distinct keys: columns `k0`, `k1`, … in `types`; DuckDB has changed some."""
+        columns = zip(self._names, self.types, strict=True)
+        return pa.table([self._keys.column(name).cast(kind) for name, kind in columns], self._names)
+
+    def matching(self, files: Iterable[SearchedFile]) -> list[SearchedFile]:
+        """Return the files that may have one of the keys."""
+        return [file for file in files if self._may_match(file)]
+
     def _may_match(self, file: SearchedFile) -> bool:
         """Return whether the bounds of a file leave room for a key in each of its columns."""
-        for number, column in zip(self._ids, self._ranges, strict=True):
+        for number, column in zip(self.ids, self._ranges, strict=True):
             lower, upper = file.lower.get(number), file.upper.get(number)
             if column is not None and lower is not None and upper is not None and not column.meets(lower, upper):
                 return False
         return True
 
-    def _joined(self, parts: Sequence[_Part]) -> Iterator[tuple[str, RowNumbers]]:
+    def _joined(self, parts: Sequence[KeyPart]) -> Iterator[tuple[str, RowNumbers]]:
         columns = pa.concat_tables([part.columns for part in parts])
         numbered = columns.append_column("row", pa.array(np.arange(len(columns))))
         sql = f"SELECT rows.row, keys.last FROM rows JOIN keys USING ({', '.join(self._names)})"
@@ -154,13 +167,20 @@ class KeySearch:
             part = parts[number]
             yield part.file.path, hit - starts[number] + part.start
 
-    def _parts(self, files: Sequence[SearchedFile]) -> Generator[_Part, None, None]:
-        if local_path(self._table.location) is not None:
+    def read(self, files: Sequence[SearchedFile]) -> Generator[KeyPart, None, None]:
+        """Yield the key's columns of files; nothing of a file that lacks one of them.
+
+        Raises:
+            UnsearchableError: A file needs Spark.
+            CommitError: A file is damaged.
+            SinkUnavailableError: A file cannot be read at the moment.
+        """
+        if local_path(self.table.location) is not None:
             for file in files:
                 yield from self._read(file)
             return
         with ThreadPoolExecutor(_READERS, "calve-keys") as pool:
-            waiting: deque[Future[list[_Part]]] = deque()
+            waiting: deque[Future[list[KeyPart]]] = deque()
             for file in files:
                 waiting.append(pool.submit(self._read_whole, file))
                 if len(waiting) == _READERS:
@@ -168,10 +188,10 @@ class KeySearch:
             while waiting:
                 yield from waiting.popleft().result()
 
-    def _read_whole(self, file: SearchedFile) -> list[_Part]:
+    def _read_whole(self, file: SearchedFile) -> list[KeyPart]:
         return list(self._read(file))
 
-    def _read(self, file: SearchedFile) -> Iterator[_Part]:
+    def _read(self, file: SearchedFile) -> Iterator[KeyPart]:
         """Yield the key's columns of a file; nothing if it is older than one of them, so that all its keys are null."""
         local, start = local_path(file.path), 0
         with reading(file.path):
@@ -180,7 +200,7 @@ class KeySearch:
                 names = self._stored_names(file.path, opened.schema_arrow)
                 for batch in opened.iter_batches(_READ_ROWS, columns=names, use_threads=False) if names else ():
                     columns = self._columns(pa.Table.from_batches([batch]))
-                    yield _Part(file, start, columns)
+                    yield KeyPart(file, start, columns)
                     start += len(columns)
 
     def _stored_names(self, path: str, schema: pa.Schema) -> list[str]:
@@ -192,10 +212,10 @@ class KeySearch:
         names = {number: ".".join(parts) for number, parts in fields_by_id(schema).items()}
         if not names:
             raise UnsearchableError(f"{path} has no field ids")
-        for number, default in zip(self._ids, self._defaults, strict=True):
+        for number, default in zip(self.ids, self._defaults, strict=True):
             if number not in names and default is not None:
                 raise UnsearchableError(f"{path} is older than a column with a default value")
-        return [names[number] for number in self._ids] if names.keys() >= set(self._ids) else []
+        return [names[number] for number in self.ids] if names.keys() >= set(self.ids) else []
 
     def _columns(self, rows: pa.Table) -> pa.Table:
         """Return the key's columns of rows, in the types in which they are compared.
@@ -207,7 +227,7 @@ class KeySearch:
             rows = rows.flatten()
         columns = {_number(field): column for field, column in zip(rows.schema, rows.columns, strict=True)}
         try:
-            typed = [_plain(columns[number]).cast(kind) for number, kind in zip(self._ids, self._types, strict=True)]
+            typed = [_plain(columns[number]).cast(kind) for number, kind in zip(self.ids, self.types, strict=True)]
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
             raise UnsearchableError(str(error)) from error
         return pa.table(typed, self._names)

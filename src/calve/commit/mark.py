@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from calve.commit.branch_keys import BranchKeys
 from calve.errors import OvertakenError
 from calve.ledger.ledger import Ledger
 from calve.record.target import EQUALITY_DELETE, WriteMode
@@ -25,12 +26,14 @@ class CommitTarget:
         branch: The branch that gets the snapshot. A missing branch is created in the same commit, at the snapshot of
             `main`, or empty if the table has no snapshot.
         write_mode: How equality deletes among the files are committed: as they are, by position, or by a MERGE.
+        keys: Finds rows by an index of their keys; None: by a scan.
     """
 
     identifier: str
     uuid: str = ""
     branch: str = "main"
     write_mode: WriteMode = EQUALITY_DELETE
+    keys: BranchKeys | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)

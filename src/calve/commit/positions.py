@@ -1,7 +1,7 @@
 """Deletes rows by position within an attempt: `merge-on-read` without a MERGE (decision 60).
 
-Three parts: find the rows of the staged keys (`key_search`), write their positions (`Positions.java`), and add them to
-the attempt with the data files of all batches, as one snapshot. Nothing is kept between attempts: the files searched
+Three parts: find the rows of the staged keys (`key_search`, or an index: `branch_keys`), write their positions
+(`Positions.java`), and add them to the attempt with the data files of all batches, as one snapshot. The files searched
 are those of the snapshot that the compare-and-swap replaces, so no other writer can have moved a row. Later batches of
 the same commit delete rows of earlier ones in the staged files themselves.
 """
@@ -9,7 +9,7 @@ the same commit delete rows of earlier ones in the staged files themselves.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +20,10 @@ from calve.arrays import RowNumbers
 from calve.catalog.attempt import Attempt
 from calve.catalog.catalog import Catalog
 from calve.catalog.trust import refuse_java_class
+from calve.commit.branch_files import BranchPlan
+from calve.commit.branch_keys import BranchKeys
 from calve.commit.key_search import KeySearch, SearchedFile, UnsearchableError
+from calve.commit.mark import CommitTarget
 from calve.commit.merge_source import staged_file
 from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import called
@@ -35,14 +38,14 @@ _Batches = Mapping[int, Sequence[ContentFile]]
 
 
 def delete_by_position(
-    catalog: Catalog, begun: Attempt, branch: str, batches: _Batches, summary: Mapping[str, str]
+    catalog: Catalog, begun: Attempt, target: CommitTarget, batches: _Batches, summary: Mapping[str, str]
 ) -> bool:
     """Add batches to an attempt as one snapshot: their data files, and deletes by position of rows with their keys.
 
     Args:
         catalog: The catalog of the table.
         begun: The attempt; it has inspected the table.
-        branch: The branch that has the rows.
+        target: The table, its branch, and the index of its keys.
         batches: Staged files, in the order of the batches.
         summary: Added to the snapshot's summary.
 
@@ -53,6 +56,7 @@ def delete_by_position(
         UnsupportedError: The table names a class that would choose the places of its files.
         CommitError: A file is damaged.
         SinkUnavailableError: A file cannot be read at the moment.
+        InvariantError: The index of the keys is wrong.
     """
     table = begun.load()
     refuse_java_class(table.identifier, table.properties)
@@ -61,17 +65,45 @@ def delete_by_position(
         return False
     java = java_class(catalog.spark.jvm, __name__, "Positions").newInstance()
     data = list({file.file_path: file for files in batches.values() for file in files if file.is_data}.values())
+    plan = BranchPlan(java, begun, target.branch)
     try:
-        searches = {ids: KeySearch(table, ids, parts) for ids, parts in keys.items()}
-        files = _planned(java, begun, branch, list(searches), batches)
-        positions = distinct_rows(hit for search in searches.values() for hit in search.find(files))
+        searches = [KeySearch(table, ids, parts) for ids, parts in keys.items()]
+        positions = distinct_rows(_found(plan, searches, batches, target.keys))
     except UnsearchableError:
         return False
-    if not positions or not write_deletes(java, data, positions):
-        begun.append(branch, data, summary)
-        return True
-    begun.delete(branch, data, java.added(), java.removed(), summary)
+    hidden = write_deletes(java, data, positions) if positions else 0
+    if hidden:
+        begun.delete(target.branch, data, java.added(), java.removed(), summary)
+    else:
+        begun.append(target.branch, data, summary)
+    if target.keys:
+        target.keys.committing(plan, sum(map(len, positions.values())) - hidden)
     return True
+
+
+def _found(
+    plan: BranchPlan, searches: Sequence[KeySearch], batches: _Batches, keys: BranchKeys | None
+) -> Iterator[tuple[str, RowNumbers]]:
+    """Yield the rows of the keys in the table, and in the files of all batches but the last one.
+
+    Args:
+        plan: Of the attempt.
+        searches: The keys, by their columns.
+        batches: Staged files.
+        keys: The index of the branch.
+    """
+    staged, hits = _earlier_files(batches), None
+    keys = keys if len(searches) == 1 else None  # an index is of one key
+    if keys and keys.is_used():
+        hits = keys.find(searches[0], plan)
+    if hits is None:
+        files = _planned(plan, searches, batches)
+        rows = sum(file.rows for search in searches for file in search.matching(files))
+        hits = keys.find(searches[0], plan) if keys and keys.is_worth(searches[0], rows) else None
+        staged += files if hits is None else []
+    yield from hits or ()
+    for search in searches:
+        yield from search.find(staged)
 
 
 def _staged_keys(table: Table, batches: _Batches) -> dict[tuple[int, ...], list[tuple[int, pa.Table]]] | None:
@@ -85,29 +117,29 @@ def _staged_keys(table: Table, batches: _Batches) -> dict[tuple[int, ...], list[
     return keys
 
 
-def _planned(
-    java: Any, begun: Attempt, branch: str, keys: Sequence[tuple[int, ...]], batches: _Batches
-) -> list[SearchedFile]:
-    """Return the files that may have rows of the keys: the table's, and those of all batches but the last one.
+def _planned(plan: BranchPlan, searches: Sequence[KeySearch], batches: _Batches) -> list[SearchedFile]:
+    """Return the files of the table that may have rows of the keys.
 
     Raises:
         UnsearchableError: One is encrypted, or not Parquet.
     """
-    ids = sorted({number for columns in keys for number in columns})
+    ids = sorted({number for search in searches for number in search.ids})
     deletes = [file for files in batches.values() for file in files if not file.is_data]
     is_partitioned = all(file.partition for file in deletes)  # else rows may be in any partition (`specs`)
     partitions = msgspec.json.encode(deletes if is_partitioned else None).decode()
-    planned = json.loads(called(java, "plan", begun.transaction, branch, json.dumps(ids), partitions))
+    planned = json.loads(called(plan.java, "plan", plan.begun.transaction, plan.branch, json.dumps(ids), partitions))
     if planned is None:
         raise UnsearchableError("a file is encrypted, or not Parquet")
-    files = [
+    return [
         SearchedFile(path, rows, bounds_of(ids, lower), bounds_of(ids, upper)) for path, rows, lower, upper in planned
     ]
-    last = max((batch for batch, files in batches.items() if not all(file.is_data for file in files)))
-    for batch, staged in batches.items():
-        if batch < last:
-            files += [_searched(file, batch) for file in staged if file.is_data]
-    return files
+
+
+def _earlier_files(batches: _Batches) -> list[SearchedFile]:
+    """Return the data files of batches in which a later batch may delete rows."""
+    last = max(batch for batch, files in batches.items() if not all(file.is_data for file in files))
+    earlier = [(batch, file) for batch, staged in batches.items() if batch < last for file in staged]
+    return [_searched(file, batch) for batch, file in earlier if file.is_data]
 
 
 def bounds_of(ids: Iterable[int], texts: Iterable[str | None]) -> dict[int, bytes]:

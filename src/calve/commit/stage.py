@@ -66,7 +66,7 @@ def stage(catalog: Catalog, begun: Attempt, target: CommitTarget, files: _Batche
     if target.write_mode == MERGE_ON_READ:
         with unforeseen_errors(_STEP, target.identifier):
             fail_if("commit.stage", lambda: [file.file_path for file in staged])
-            is_staged = delete_by_position(catalog, begun, target.branch, files, report.summary)
+            is_staged = delete_by_position(catalog, begun, target, files, report.summary)
         if is_staged:
             for batch in files:
                 report.lose(batch, [])

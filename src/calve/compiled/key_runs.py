@@ -17,10 +17,12 @@ from calve.errors import InvariantError
 __all__ = [
     "GONE",
     "REPLACES",
+    "Bitmap",
     "Bits",
     "DamagedRunError",
     "Numbers",
-    "OpenRuns",
+    "OpenRun",
+    "find_keys",
     "hash_values",
     "merge_runs",
     "permute_values",
@@ -30,6 +32,8 @@ __all__ = [
 Bits = npt.NDArray[np.uint64]
 """128 bits for each key: an array of two columns."""
 Numbers = npt.NDArray[np.uint32]
+Bitmap = npt.NDArray[np.uint64]
+"""A bit for each number, 64 in an item."""
 GONE = 0x7FFF_FFFF
 """The file of an entry that only says that its key was deleted."""
 REPLACES = 0x8000_0000
@@ -81,61 +85,68 @@ def write_run(path: Path, keys: Bits, files: Numbers, positions: Numbers) -> int
     return _call("calve_keys_write", text, len(text), _at(keys), _at(files), _at(positions), len(keys))
 
 
-def merge_runs(paths: Sequence[Path], path: Path, dead: Bits, is_last: bool) -> int:
+class OpenRun:
+    """A run that is mapped into memory.
+
+    Args:
+        path: The file; it is never written again, and may be removed.
+
+    Raises:
+        DamagedRunError: Its header or directory is damaged.
+        OSError: It cannot be read.
+    """
+
+    def __init__(self, path: Path) -> None:
+        library, text, code = _library(), str(path).encode(), ctypes.c_int64()
+        library.calve_keys_open.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
+        library.calve_keys_open.restype = ctypes.c_void_p
+        self.handle: int = library.calve_keys_open(text, len(text), ctypes.addressof(code)) or 0
+        _checked("calve_keys_open", code.value)
+        library.calve_keys_free.argtypes = [ctypes.c_void_p]
+        weakref.finalize(self, library.calve_keys_free, self.handle)
+
+
+def find_keys(runs: Sequence[OpenRun], keys: Bits, dead: Bitmap) -> Numbers:
+    """Return all entries of keys as rows of the key's number, the file's number and the position.
+
+    Args:
+        runs: The runs, the newest first.
+        keys: The keys.
+        dead: The numbers of files whose entries are left out.
+
+    Raises:
+        DamagedRunError: A block is damaged.
+    """
+    handles, room = _handles(runs), len(keys) + 1024
+    while True:
+        hits = np.empty((room, 3), np.uint32)
+        searched = _at(handles), len(handles), _at(keys), len(keys), _at(dead), len(dead)
+        count = _call("calve_keys_find", *searched, _at(hits), room)
+        if count <= room:
+            return hits[:count]
+        room = count
+
+
+def merge_runs(runs: Sequence[OpenRun], path: Path, dead: Bitmap, is_last: bool) -> int:
     """Merge runs, the newest first, into a new one; return its number of entries.
 
     Args:
-        paths: The runs.
+        runs: The runs.
         path: The new one.
-        dead: A bitmap of the numbers of files whose entries are left out.
+        dead: The numbers of files whose entries are left out.
         is_last: Whether no older run exists.
 
     Raises:
         DamagedRunError: A run is damaged.
         OSError: The disk refuses.
     """
-    texts, text = _joined(paths), str(path).encode()
-    return _call("calve_keys_merge", texts, len(texts), text, len(text), _at(dead), len(dead), is_last)
+    handles, text = _handles(runs), str(path).encode()
+    merged = _at(handles), len(handles), _at(dead), len(dead), is_last
+    return _call("calve_keys_merge", *merged, text, len(text))
 
 
-class OpenRuns:
-    """Runs that are mapped into memory.
-
-    Args:
-        paths: The runs, the newest first.
-
-    Raises:
-        DamagedRunError: A header or directory is damaged.
-        OSError: A run cannot be read.
-    """
-
-    def __init__(self, paths: Sequence[Path]) -> None:
-        library, texts, code = _library(), _joined(paths), ctypes.c_int64()
-        library.calve_keys_open.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
-        library.calve_keys_open.restype = ctypes.c_void_p
-        self._handle = library.calve_keys_open(texts, len(texts), ctypes.addressof(code))
-        _checked("calve_keys_open", code.value)
-        library.calve_keys_free.argtypes = [ctypes.c_void_p]
-        self.close = weakref.finalize(self, library.calve_keys_free, self._handle)
-
-    def find(self, keys: Bits, dead: Bits) -> Numbers:
-        """Return all entries of keys as rows of the key's number, the file's number and the position.
-
-        Args:
-            keys: The keys.
-            dead: A bitmap of the numbers of files whose entries are left out.
-
-        Raises:
-            DamagedRunError: A block is damaged.
-        """
-        room = len(keys) + 1024
-        while True:
-            hits = np.empty((room, 3), np.uint32)
-            arguments = self._handle, _at(keys), len(keys), _at(dead), len(dead), _at(hits), room
-            count = _call("calve_keys_find", *arguments)
-            if count <= room:
-                return hits[:count]
-            room = count
+def _handles(runs: Sequence[OpenRun]) -> npt.NDArray[np.uint64]:
+    return np.array([run.handle for run in runs], np.uint64)
 
 
 def _library() -> ctypes.CDLL:
@@ -177,10 +188,6 @@ def _checked(function: str, code: int) -> int:
     length = _library().calve_keys_error(text, _ERROR_BYTES)
     message = text.raw[:length].decode(errors="replace")
     raise DamagedRunError(message) if code == _DAMAGED else OSError(message)
-
-
-def _joined(paths: Sequence[Path]) -> bytes:
-    return b"".join(str(path).encode() + b"\0" for path in paths)
 
 
 def _at(array: npt.NDArray[Any]) -> int:

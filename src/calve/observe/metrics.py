@@ -17,7 +17,7 @@ from prometheus_client.registry import Collector
 from calve.network.host_names import is_local_name
 from calve.observe.health import Health, alive, ready
 from calve.observe.log import Log
-from calve.observe.report import BranchFileStats, NotifyReport, PipelineReport, now
+from calve.observe.report import BranchFileStats, KeyIndexStats, NotifyReport, PipelineReport, now
 from calve.observe.web_server import Quiet, server_class
 
 __all__ = ["Metrics", "StatusCollector"]
@@ -61,6 +61,12 @@ def _ignored(report: PipelineReport) -> Iterator[Sample]:
 
 def _files(value: Callable[[BranchFileStats], int]) -> Samples:
     return lambda report: [([name], value(table.files)) for name, table in report.tables.items() if table.files]
+
+
+def _key_index(value: Callable[[KeyIndexStats], int]) -> Samples:
+    return lambda report: [
+        ([name], value(table.key_index)) for name, table in report.tables.items() if table.key_index is not None
+    ]
 
 
 def _receivers(value: Callable[[NotifyReport], int]) -> Samples:
@@ -134,6 +140,30 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         "Time that the maintenance of the table took, since the process started.",
         ("table",),
         lambda r: [([name], table.maintenance_seconds) for name, table in r.tables.items()],
+    ),
+    (
+        "calve_key_index_read_rows",
+        "Rows of the table whose keys its index has read, since the process started.",
+        ("table",),
+        _key_index(lambda index: index.read_rows),
+    ),
+    (
+        "calve_key_index_stale",
+        "Rows that the index has found and that were deleted already, since the process started.",
+        ("table",),
+        _key_index(lambda index: index.stale),
+    ),
+    (
+        "calve_key_index_rebuilt",
+        "How often the index began anew because it was damaged, or of another key, since the process started.",
+        ("table",),
+        _key_index(lambda index: index.rebuilt),
+    ),
+    (
+        "calve_key_index_audited_rows",
+        "Rows of the table that were compared with its index, since the process started.",
+        ("table",),
+        _key_index(lambda index: index.audited_rows),
     ),
     (
         "calve_notifications_sent",
@@ -224,6 +254,18 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         "Rows in the table's delete files after its last commit.",
         ("table",),
         _files(lambda files: files.delete_rows),
+    ),
+    (
+        "calve_key_index_rows",
+        "Entries of the index of the table's keys.",
+        ("table",),
+        _key_index(lambda index: index.rows),
+    ),
+    (
+        "calve_key_index_bytes",
+        "Size of the index of the table's keys on the local disk.",
+        ("table",),
+        _key_index(lambda index: index.size_bytes),
     ),
     (
         "calve_table_snapshots",

@@ -18,6 +18,7 @@ from calve import structs
 __all__ = [
     "BranchFileStats",
     "CommitReport",
+    "KeyIndexStats",
     "NotifyReport",
     "PipelineReport",
     "RunReport",
@@ -71,6 +72,27 @@ class BranchFileStats:
 
 
 @dataclass
+class KeyIndexStats:
+    """The key index of a table after the last commit; counts are those of this process.
+
+    Attributes:
+        rows: Its entries.
+        size_bytes: The size of its files.
+        read_rows: The rows whose keys it has read.
+        stale: The rows that it has found, and that were deleted already.
+        rebuilt: How often it began anew because it could not be used.
+        audited_rows: The rows that were compared with it.
+    """
+
+    rows: int = 0
+    size_bytes: int = 0
+    read_rows: int = 0
+    stale: int = 0
+    rebuilt: int = 0
+    audited_rows: int = 0
+
+
+@dataclass
 class CommitReport:
     """One commit of this process: the table, its new rows, its snapshot and the time."""
 
@@ -111,6 +133,7 @@ class TableReport:
             found nothing to do count only as seconds.
         maintenance_error: Why the last maintenance failed; this does not stop commits.
         files: Its files; None: not known yet.
+        key_index: The index of its keys; None: there is none, or it was not used yet.
     """
 
     rows: int = 0
@@ -132,6 +155,7 @@ class TableReport:
     maintenance_seconds: float = 0.0
     maintenance_error: Trouble | None = None
     files: BranchFileStats | None = None
+    key_index: KeyIndexStats | None = None
     error: Trouble | None = None
 
 

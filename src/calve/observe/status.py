@@ -30,6 +30,7 @@ from calve.observe.problems import problems
 from calve.observe.report import (
     BranchFileStats,
     CommitReport,
+    KeyIndexStats,
     NotifyReport,
     PipelineReport,
     State,
@@ -167,6 +168,11 @@ class PipelineStatus:
             report.error = None
             commit = CommitReport(table, rows, snapshot_id, report.last_commit)
             self._report.commits = [*self._report.commits[1 - MAX_COMMITS :], commit]
+
+    def key_index(self, table: str, stats: KeyIndexStats) -> None:
+        """Record the key index of a table after a commit."""
+        with self._lock:
+            self._table(table).key_index = replace(stats)
 
     def table_files(self, table: str, files: BranchFileStats) -> None:
         """Record the files of a table after a commit; the snapshot of its last maintenance may have expired."""

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 
 import msgspec
 
+from calve.commit.index_folder import KEYS
 from calve.dead_letters.replay.replayed import ReplayedEntries
 from calve.errors import SettingsError
 from calve.ledger.ledger import Ledger
@@ -23,7 +24,7 @@ __all__ = ["copy_files", "copy_pipeline"]
 
 _STEP = "copy"
 _DLQ = "dlq"
-_OWN_FORM = ("ledger", REPLAY_FOLDER)
+_OWN_FORM = ("ledger", REPLAY_FOLDER, KEYS)
 """Folders that are not copied file by file, beside those that sources declare."""
 
 

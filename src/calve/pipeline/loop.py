@@ -124,6 +124,7 @@ class Loop:
             self._committer.stop()
             wiring.announcer.close(is_failed)
             self._upkeep.stop()
+            self._commits.close()
 
     def _start_source(self) -> None:
         pending = [begun.planned for begun in self._ledger.pending()]

@@ -11,6 +11,7 @@ from calve.acknowledge.progress import StagedBatches
 from calve.acknowledge.watermark import complete_through
 from calve.commit.fence import Outcome, append, snapshot_of
 from calve.commit.mark import CommitTarget, Mark
+from calve.commit.pipeline_keys import PipelineKeys
 from calve.dead_letters.at_commit import RejectsAtCommit
 from calve.errors import CalveError, CommitError, SinkUnavailableError, UnprocessableError, Verdict
 from calve.ledger.ledger import Ledger
@@ -21,7 +22,7 @@ from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.upkeep import Upkeep
 from calve.pipeline.wiring import Wiring
 from calve.record.staged import StagedBatch
-from calve.record.target import EQUALITY_DELETE, BranchRef, WriteMode
+from calve.record.target import EQUALITY_DELETE, BranchRef, WriteMode, beside
 from calve.record.written import Entries
 from calve.stop_point import stop_at
 
@@ -55,7 +56,9 @@ class TableCommits:
     ) -> None:
         self._ledger = ledger
         self._source = wiring.source
+        self._tables = wiring.tables
         self._catalogs = wiring.tables.catalogs
+        self._keys = PipelineKeys(ledger.folder.parent, Log(status.name))
         self._letters = wiring.letters
         self._announcer = wiring.announcer
         self.queue = CommitQueue(wiring.tables.commits, now())
@@ -101,6 +104,10 @@ class TableCommits:
                 self.queue.release(target)
         self._show_staged()
 
+    def close(self) -> None:
+        """Release what other processes may use after this one."""
+        self._keys.close()
+
     def troubles(self) -> list[CalveError]:
         """Return the errors that keep batches from being committed and acknowledged."""
         error = self._acknowledging.error
@@ -115,7 +122,9 @@ class TableCommits:
         self._ledger.check()
         entries = self.queue.load(table)
         uuid = next(iter(entries.values()))[0].uuid
-        target = CommitTarget(table.table, uuid, table.branch, _write_mode(entries))
+        is_indexed = beside(table.branch) == table.branch and self._tables.may_index_keys(table.catalog, table.table)
+        keys = self._keys.of(table, uuid) if is_indexed else None
+        target = CommitTarget(table.table, uuid, table.branch, _write_mode(entries), keys)
         try:
             outcome = self._append_or_rewrite(table, target, entries)
         except CalveError as error:
@@ -159,6 +168,8 @@ class TableCommits:
         self._status.table_committed(name, rows, outcome.snapshot_id)
         if outcome.held:
             self._status.table_files(name, outcome.held)
+        if target.keys and target.keys.stats:
+            self._status.key_index(name, target.keys.stats)
         self._reject(name, rejects)
         with self._lock:
             self._progress.committed(table, last)

@@ -82,6 +82,10 @@ class PipelineTables:
         limits = [tables.equality_delete_limit for tables in self if tables.has(catalog, table)]
         return min((limit for limit in limits if limit), default=0)
 
+    def may_index_keys(self, catalog: str, table: str) -> bool:
+        """Return whether all sinks of a table allow an index of its keys."""
+        return all(tables.may_index_keys for tables in self if tables.has(catalog, table))
+
     def limits(self, catalog: str, table: str) -> Limits | None:
         """Return when a table needs maintenance; None: it is left alone, because one of its sinks says so."""
         limits = [tables.limits(table) for tables in self if tables.maintains(catalog, table)]

@@ -136,6 +136,7 @@ class SinkTables(Protocol):
         always_shuffles: Whether small parts are always written together.
         max_open_writers: The most files that a task keeps open.
         equality_delete_limit: The most rows of equality deletes of a table; 0: no limit.
+        may_index_keys: Whether commits may keep an index of the keys of a table.
     """
 
     catalogs: Mapping[str, Catalog]
@@ -146,6 +147,7 @@ class SinkTables(Protocol):
     always_shuffles: bool
     max_open_writers: int
     equality_delete_limit: int
+    may_index_keys: bool
 
     @property
     def key_fields(self) -> frozenset[str]:

@@ -110,6 +110,12 @@ class IcebergSettings(SinkSettings):
         "How older rows are removed: by equality deletes, by position deletes or deletion vectors, or by rewriting "
         "their files. May be changed at any time.",
     )
+    key_index: Literal["auto", "never"] = option(
+        "auto",
+        "How a commit with `write_mode: merge-on-read` finds older rows. `auto`: by a scan of the key's columns while "
+        "that is cheap, in a large table by an index of the keys on the local disk, about 25 bytes a row. `never`: "
+        "always by a scan.",
+    )
     partial_updates: Literal["null", "keep"] = option(
         "null",
         "Columns that the event of an UPDATE lacks: `null` sets them to null, `keep` keeps the values of the older "

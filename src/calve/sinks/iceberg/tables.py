@@ -70,6 +70,7 @@ class IcebergTables:
         self.always_shuffles = settings.distribution == "hash"
         self.max_open_writers = settings.max_open_writers
         self.equality_delete_limit = settings.equality_delete_limit or 0
+        self.may_index_keys = settings.key_index == "auto"
 
     @property
     def key_fields(self) -> frozenset[str]:

@@ -293,7 +293,7 @@ class _NewEntries:
 
 def _compared(state: IndexState, branch: BranchFiles) -> tuple[dict[str, KnownFile], dict[str, BranchFile]]:
     """Return the files whose rows have entries already, and those that must be read."""
-    known: dict[str, KnownFile] = {}
+    indexed: dict[str, KnownFile] = {}
     fresh: dict[str, BranchFile] = {}
     follows = state.snapshot in branch.line
     for path, file in branch.files.items():
@@ -301,8 +301,8 @@ def _compared(state: IndexState, branch: BranchFiles) -> tuple[dict[str, KnownFi
         if before is None or _may_show_more(before, file, follows):
             fresh[path] = file
         else:
-            known[path] = _known(before.number, file)
-    return known, fresh
+            indexed[path] = _known(before.number, file)
+    return indexed, fresh
 
 
 def _may_show_more(before: KnownFile, file: BranchFile, follows: bool) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from calve import structs
 from calve.files.private import private
 
 __all__ = [
@@ -100,7 +101,7 @@ def load(folder: Path, identity: str) -> IndexState:
         raise UnusableIndexError("its state is damaged")
     if msgspec.json.decode(content).get("format") != _FORMAT:
         raise UnusableIndexError("it has the format of another version of Calve")
-    state = msgspec.json.decode(content, type=IndexState)
+    state = structs.decode(content, IndexState)
     if state.identity != identity:
         raise UnusableIndexError("the key of the table has changed")
     return state

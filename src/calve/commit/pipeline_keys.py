@@ -30,8 +30,8 @@ class PipelineKeys:
             branch: The branch.
             uuid: The table's UUID.
         """
-        known, keys = self._branches.get(branch, ("", None))
-        if keys is None or known != uuid:
+        of_table, keys = self._branches.get(branch, ("", None))
+        if keys is None or of_table != uuid:
             if keys:
                 keys.close()
             keys = BranchKeys(IndexFolder(self._state, uuid, branch.branch), branch.table, self._log)

@@ -379,11 +379,3 @@ def test_keys_that_leave_out_what_every_row_needs_are_warned_of(options: str, sa
 )
 def test_keys_that_leave_all_that_is_needed_are_not_warned_of(options: str) -> None:
     assert parse_text(SOURCE % f"table_identifier: a.b, {options}", PLUGINS, environment={}).warnings == []
-
-
-def test_a_sort_order_is_refused_with_the_way_to_set_it() -> None:
-    with pytest.raises(SettingsErrors) as refused:
-        parse_text(SOURCE % "table_identifier: a.c, sort_by: [id]", PLUGINS)
-    said = str(refused.value)
-    assert "sort_by: is not an option: the sort order belongs to the table, and new files follow it" in said
-    assert "ALTER TABLE … WRITE ORDERED BY" in said

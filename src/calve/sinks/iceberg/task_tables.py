@@ -96,9 +96,10 @@ class TaskTables(SinkJob):
 
     def options(self, table: Table) -> ConvertOptions:
         """Return how events are converted for a table."""
-        return self.of(table.identifier)._options(table)
+        return self.of(table.identifier).own_options(table)
 
-    def _options(self, table: Table) -> ConvertOptions:
+    def own_options(self, table: Table) -> ConvertOptions:
+        """Return the same by these settings, whatever `tables` says."""
         return ConvertOptions(
             look_for_unknown=self.evolves,
             on_type_mismatch=self.on_type_mismatch or ("dlq" if table.is_inferred else "null"),

@@ -12,7 +12,7 @@ import pytest
 
 from calve.errors import SourceError
 from calve.sources.file import sample
-from calve.sources.file.sample import read_sample
+from calve.sources.file.sample import read_bytes, sample_lines, shown_name
 from calve.sources.file.settings import CodecSettings, FileSettings, NewlineCodec
 
 FILES = {
@@ -21,6 +21,10 @@ FILES = {
     "log": [{"message": "one"}],
 }
 TEXT = b'{"a": 1}\n\r\n\n{"a": 2}'
+
+
+def read_sample(name: str, settings: FileSettings | None = None) -> pa.Table:
+    return sample_lines(read_bytes(name), shown_name(name), settings)
 
 
 def test_lines_keep_their_numbers_and_blank_ones_are_passed_over(tmp_path: Path) -> None:

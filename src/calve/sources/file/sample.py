@@ -16,7 +16,7 @@ from calve.sources.file.codec import Part, codec_of, read_part
 from calve.sources.file.rows import SCHEMA
 from calve.sources.file.settings import AvroCodec, CodecSettings, FileSettings, NdjsonCodec, OrcCodec, ParquetCodec
 
-__all__ = ["SAMPLE_BYTES", "is_text", "read_bytes", "read_sample", "sample_lines", "sample_values", "shown_name"]
+__all__ = ["SAMPLE_BYTES", "is_text", "read_bytes", "sample_lines", "sample_values", "shown_name"]
 
 SAMPLE_BYTES = 64 << 20
 """A sample is looked at in one piece: more is refused."""
@@ -29,19 +29,6 @@ _BY_CONTENT = {
 _PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
 """How gzip and zstd begin."""
 _HEAD_BYTES = 1000
-
-
-def read_sample(name: str, settings: FileSettings | None = None) -> pa.Table:
-    """Return the events of a file, or of stdin for `-`: `rows.SCHEMA`.
-
-    Args:
-        name: The file.
-        settings: Those of the file source, whose codec the sample has; None: NDJSON.
-
-    Raises:
-        SourceError: The file does not exist, cannot be read, or is too large.
-    """
-    return sample_lines(read_bytes(name), shown_name(name), settings)
 
 
 def shown_name(name: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import date
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ from calve.errors import (
     SinkUnavailableError,
 )
 from calve.record.content_file import ContentFile
+from calve.table.definition import schema_from_columns
 from calve.write.writer import Writers
 
 pytestmark = pytest.mark.spark
@@ -136,6 +139,20 @@ def test_columns_are_added_at_any_depth(lake: Any) -> None:
     assert str(table.schema.find_type("items.element.price")) == "double"
     assert str(table.schema.find_type("n")) == "long"
     assert len(table.schema.field_ids) == len(set(table.schema.field_ids))
+
+
+def test_new_columns_have_defaults_in_format_version_3(lake: Any) -> None:
+    columns = [{"name": "id", "type": "long"}, {"name": "total", "type": "decimal(9,2) default 7.5", "required": True}]
+    schema = schema_from_columns(columns).model_dump_json()
+    with pytest.raises(SchemaConflictError, match="default"):
+        lake.catalog.create("db.defaults", schema)
+    lake.catalog.create("db.defaults", schema, properties={"format-version": "3"})
+    inner = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "int", "write-default": 3}]}
+    new = [NewColumn((), "day", "date", "", "2024-02-03"), NewColumn((), "in", inner)]
+    fields = lake.catalog.evolve("db.defaults", Evolution(new)).schema.fields
+    assert [field.write_default for field in fields[:3]] == [None, Decimal("7.50"), date(2024, 2, 3)]
+    assert fields[2].initial_default == date(2024, 2, 3)
+    assert fields[3].field_type.fields[0].write_default == 3
 
 
 def test_a_name_with_a_dot_is_one_column(lake: Any) -> None:

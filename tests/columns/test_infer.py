@@ -14,7 +14,7 @@ from pyiceberg import types as t
 from pyiceberg.schema import Schema
 
 from calve.columns.declared_types import ColumnTypes
-from calve.columns.evolve import plan_evolution, unclear
+from calve.columns.evolve import NewColumn, plan_evolution, unclear
 from calve.columns.infer import Inferred, infer
 from calve.columns.node import Kind
 from calve.convert.converter import Converter, ConvertOptions
@@ -98,7 +98,7 @@ def test_column_types_decide_at_any_depth_and_an_exact_name_wins():
         infer(rows_of('{"s":{"b_at":1},"total":2}')).root,
         types=ColumnTypes(given),
     )
-    assert new.add == [(("s",), "b_at", "timestamptz", ""), ((), "total", "decimal(12, 2)", "")]
+    assert new.add == [NewColumn(("s",), "b_at", "timestamptz"), NewColumn((), "total", "decimal(12, 2)")]
 
 
 def test_date_times_stay_text_where_settings_say_so():
@@ -216,7 +216,7 @@ def test_unknown_fields_are_found_at_any_depth():
     )
     plan = plan_evolution(table, converted.unknown.root)
     assert [(path, name) for path, name, *_ in plan.add if not path] == [((), "n"), ((), "only")]
-    assert {(path, name): kind for path, name, kind, _ in plan.add if path and name != "z2"} == {
+    assert {(path, name): kind for path, name, kind, *_ in plan.add if path and name != "z2"} == {
         (("s",), "x2"): "boolean",
         (("l", "element"), "y2"): "string",
     }

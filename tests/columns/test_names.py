@@ -51,7 +51,7 @@ def evolved(schema: Schema, rows: pa.Table, **options) -> tuple[Schema, Converte
 def with_columns(schema: Schema, add) -> Schema:
     data = json.loads(schema.model_dump_json())
     ids = iter(range(1_000, 10_000))
-    for path, name, kind, _ in add:
+    for path, name, kind, *_ in add:
         struct = data
         for step in path:
             if struct["type"] == "struct":

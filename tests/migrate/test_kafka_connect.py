@@ -154,6 +154,59 @@ def test_settings_of_dynamic_tables_are_entries_of_the_sink(tmp_path: Path) -> N
     assert (sink.of("shop.orders").identifier_columns, sink.of("shop.b").identifier_columns) == (["id", "line"], ["id"])
 
 
+def test_settings_of_a_table_that_the_connector_does_not_have_get_a_comment(tmp_path: Path) -> None:
+    text, _, _ = one(tmp_path, **{"iceberg.table.shop.order.commit-branch": "audit"})
+    assert "iceberg.table.shop.order.commit-branch = audit" in text
+    assert "No table of iceberg.tables has this name" in text
+
+
+@pytest.mark.parametrize("pattern", ["1", "tr.*", "order|[0-9]+", "x?1", "(?i)order", ".*"])
+def test_a_pattern_that_may_match_a_number_or_boolean_is_matched_with_its_text(tmp_path: Path, pattern: str) -> None:
+    routes = {"iceberg.tables.route-field": "meta.kind", "iceberg.table.shop.orders.route-regex": pattern}
+    text, (pipeline,) = pipelines(tmp_path, routes)
+    assert list(pipeline.routes.values()) == [f'/_calve_route =~ """{pattern}"""']
+    assert list(pipeline.sinks[0].exclude_keys) == ["_calve_route"]
+    assert "format: ${/meta/kind}" in text
+
+
+@pytest.mark.parametrize("pattern", ["order.*", "order|visit", "Order?s"])
+def test_a_pattern_of_texts_only_is_matched_with_the_field(tmp_path: Path, pattern: str) -> None:
+    routes = {"iceberg.tables.route-field": "kind", "iceberg.table.shop.orders.route-regex": pattern}
+    _, (pipeline,) = pipelines(tmp_path, routes)
+    assert list(pipeline.routes.values()) == [f'/kind =~ """{pattern}"""']
+
+
+def test_fields_that_a_change_stream_adds_are_columns_and_routes_of_metadata(tmp_path: Path) -> None:
+    unwrap = {"transforms": "u", "transforms.u.type": "io.debezium.transforms.ExtractNewRecordState"}
+    unwrap |= {"transforms.u.add.fields": "op,table:from,source.ts_ms,txId"}
+    routes = {"iceberg.tables.route-field": "__from", "iceberg.table.shop.orders.route-regex": "orders|1"}
+    text, (pipeline,) = pipelines(tmp_path, unwrap | routes)
+    assert list(pipeline.routes.values()) == ['getMetadata("debezium_source_table") =~ """orders|1"""']
+    columns = {"__op": "debezium_op", "__from": "debezium_source_table", "__source_ts_ms": "debezium_source_ts_ms"}
+    assert pipeline.sinks[0].value.metadata_columns == columns
+    assert "add.fields = txId" in text
+    dynamic = {"iceberg.tables": None, "iceberg.tables.dynamic-enabled": "true", "iceberg.tables.route-field": "__from"}
+    _, _, (sink,) = one(tmp_path, **unwrap, **dynamic)
+    assert sink.table_identifier == '${getMetadata("debezium_source_table")}'
+
+
+def test_a_pattern_for_a_field_that_joins_two_is_refused(tmp_path: Path) -> None:
+    debezium = {"transforms": "d", "transforms.d.type": "org.apache.iceberg.connect.transforms.DebeziumTransform"}
+    routes = {"iceberg.tables.route-field": "_cdc.target", "iceberg.table.shop.orders.route-regex": "a.b"}
+    refused = convert(tmp_path, json.dumps(BASE | debezium | routes))
+    assert refused.exit_code == 2
+    assert "cannot match _cdc.target with a pattern" in refused.stderr
+
+
+def test_nested_kafka_metadata_is_one_struct(tmp_path: Path) -> None:
+    kind = "org.apache.iceberg.connect.transforms.KafkaMetadataTransform"
+    given = {"transforms": "m", "transforms.m.type": kind, "transforms.m.nested": "true"}
+    text, _, (sink,) = one(tmp_path, **given, **{"transforms.m.external_field": "env,prod"})
+    assert sink.metadata_columns == {}
+    keys = re.findall(r"key: (_kafka_metadata/\w+)", text)
+    assert keys == [f"_kafka_metadata/{name}" for name in ("topic", "partition", "offset", "timestamp", "env")]
+
+
 def test_options_and_properties_of_tables(tmp_path: Path) -> None:
     flags = ("auto-create-enabled", "evolve-schema-enabled", "schema-case-insensitive", "schema-force-optional")
     given = {f"iceberg.tables.{flag}": "true" for flag in flags}

@@ -12,6 +12,7 @@ import pytest
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
+from calve.columns.evolve import NewColumn
 from calve.columns.fields import Fields
 from calve.compiled import events as core
 from calve.convert.converter import Converter, ConvertOptions
@@ -51,9 +52,9 @@ def test_a_table_gets_the_columns_that_it_lacks_with_the_types_of_the_metadata()
     ]
     there = iceberg.NestedField(9, "_topic", iceberg.StringType(), required=False)
     assert COLUMNS.lacking(Schema(FIRST, there)).add == [
-        ((), "_offset", "long", ""),
-        ((), "_at", "timestamptz", ""),
-        ((), "_batch", "long", ""),
+        NewColumn((), "_offset", "long"),
+        NewColumn((), "_at", "timestamptz"),
+        NewColumn((), "_batch", "long"),
     ]
     assert COLUMNS.lacking(schema()).add == []
     assert COLUMNS.complete(schema()) is not None

@@ -47,7 +47,11 @@ def test_odd_names_and_texts_are_quoted() -> None:
 
 def test_added_columns_are_named_by_their_paths() -> None:
     struct = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long", "doc": "X"}]}
-    added = [((), "n", "long", "it's"), ((), "v", "variant", ""), (("s", "element"), "two words", struct, "")]
+    added = [
+        ((), "n", "long", "it's", 5),
+        ((), "v", "variant", "", None),
+        (("s", "element"), "two words", struct, "", None),
+    ]
     assert add_columns("c.n.t", added) == (
-        "ALTER TABLE c.n.t ADD COLUMNS (\n  n bigint COMMENT 'it\\'s',\n  v variant,\n  s.element.`two words` struct<x: bigint COMMENT 'X'>\n);"
+        "ALTER TABLE c.n.t ADD COLUMNS (\n  n bigint DEFAULT 5 COMMENT 'it\\'s',\n  v variant,\n  s.element.`two words` struct<x: bigint COMMENT 'X'>\n);"
     )

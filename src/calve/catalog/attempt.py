@@ -30,6 +30,7 @@ class InspectedTable(NamedTuple):
         is_tag: Whether it is a tag.
         is_empty: Whether `main` has no snapshot.
         specs: The ids of the partition specs; True for a spec without partitions.
+        properties: The table's properties.
     """
 
     uuid: str
@@ -38,6 +39,7 @@ class InspectedTable(NamedTuple):
     is_tag: bool
     is_empty: bool
     specs: dict[int, bool]
+    properties: dict[str, str]
 
 
 class Swapped(NamedTuple):
@@ -92,7 +94,7 @@ class Attempt:
             UnsupportedError: Its metadata would be written, or deleted, at a place that a table may not choose.
         """
         described = json.loads(called(self._java, "look", branch, key))
-        self._trust.check(self._identifier, described.pop("location"), described.pop("properties"))
+        self._trust.check(self._identifier, described.pop("location"), described["properties"])
         self._trust.check_old_metadata(self._identifier, described.pop("old_metadata"))
         return InspectedTable(**{**described, "specs": dict(described["specs"])})
 

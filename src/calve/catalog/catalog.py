@@ -345,11 +345,13 @@ class Catalog:
 
     def _add_columns(self, java_table: Any, evolution: Evolution) -> None:
         update, schema, added = java_table.updateSchema(), java_table.schema(), 0
-        for path, name, kind, doc in evolution.add:
+        for path, name, kind, doc, default in evolution.add:
             struct = schema.findType(".".join(path)).asStructType() if path else schema.asStruct()
             if struct.field(name) is not None:
                 continue
-            update = update.addColumn(".".join(path) or None, name, self._type(kind), doc or None)
+            column = self._field(kind, {"initial-default": default} if default is not None else {})
+            parts = (".".join(path) or None, name, column.type(), doc or None)
+            update = update.addColumn(*parts, *([column.initialDefaultLiteral()] if default is not None else []))
             added += 1
         for name, kind in evolution.widen:
             wider, column = self._type(kind), schema.findField(name)
@@ -365,10 +367,14 @@ class Catalog:
         return not same and bool(self._iceberg.types.TypeUtil.isPromotionAllowed(kind, wider.asPrimitiveType()))
 
     def _type(self, kind: Any) -> Any:
-        """Read a Java type from its JSON value, through the parser of a schema."""
-        field = {"id": _FREE_FIELD_ID, "name": "field", "required": False, "type": kind}
+        """Read a Java type from its JSON value."""
+        return self._field(kind).type()
+
+    def _field(self, kind: Any, more: Mapping[str, Any] | None = None) -> Any:
+        """Read a Java field from the JSON value of its type, through the parser of a schema."""
+        field = {"id": _FREE_FIELD_ID, "name": "field", "required": False, "type": kind, **(more or {})}
         schema = json.dumps({"type": "struct", "schema-id": 0, "fields": [field]})
-        return self._iceberg.SchemaParser.fromJson(schema).findType("field")
+        return self._iceberg.SchemaParser.fromJson(schema).findField("field")
 
 
 def _named(identifier: str) -> str:

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 from pyiceberg import types as iceberg
 
-from calve.table.type_text import parse_type
+from calve.table.type_text import declared
 
 __all__ = ["ColumnTypes"]
 
@@ -20,8 +21,8 @@ class ColumnTypes:
     """Decides the types of columns that Calve creates.
 
     Attributes:
-        types: The type as text, by dotted name or glob. `element`, `key` and `value` are names below lists and maps;
-            `*` matches dots, too.
+        types: The type as text, perhaps with a default, by dotted name or glob. `element`, `key` and `value` are names
+            below lists and maps; `*` matches dots, too.
         date_times: Whether a column whose texts are all date-times becomes a timestamptz or timestamp.
     """
 
@@ -30,11 +31,23 @@ class ColumnTypes:
 
     def of(self, path: Sequence[str], next_id: Callable[[], int] | None = None) -> iceberg.IcebergType | None:
         """Return the declared type of the column at a path, or None; an exact name wins, then the first glob."""
+        text = self._text(path)
+        return None if text is None else declared(text, next_id)[0]
+
+    def default(self, path: Sequence[str]) -> Any:
+        """Return the declared default of the column at a path, as PyIceberg's fields have it, or None."""
+        text = self._text(path)
+        return None if text is None else declared(text)[1]
+
+    @property
+    def has_defaults(self) -> bool:
+        """Whether a declared type has a default."""
+        return any(declared(text)[1] is not None for text in self.types.values())
+
+    def _text(self, path: Sequence[str]) -> str | None:
         name = ".".join(path)
         text = self.types.get(name)
-        if text is None:
-            text = next((text for matches, text in self._globs if matches(name)), None)
-        return None if text is None else parse_type(text, next_id)
+        return next((text for matches, text in self._globs if matches(name)), None) if text is None else text
 
     @cached_property
     def _globs(self) -> list[tuple[Callable[[str], object], str]]:

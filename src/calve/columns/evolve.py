@@ -58,12 +58,14 @@ class NewColumn(NamedTuple):
         name: Its name.
         kind: Its type as in the schema's JSON.
         doc: Its description, or empty.
+        default: Its default as in the schema's JSON; None: it has none.
     """
 
     path: Path
     name: str
     kind: Any
     doc: str = ""
+    default: Any = None
 
 
 @dataclass(frozen=True)
@@ -138,14 +140,15 @@ def plan_evolution(
     add = list(_added(new, columns, _Types(names, types)))
     if names.refused:
         add = list(_added(_by_priority(new), columns, _Types(ColumnNames(columns, limit), types)))
+    add = add if table.format_version > 2 else [column._replace(default=None) for column in add]
     return Evolution(add, list(_wider(widened(fields, columns), ())), names.refused)
 
 
 def _added(new: Node, columns: iceberg.StructType, types: _Types) -> Iterator[NewColumn]:
     for path, name, node in _new_fields(new, columns, ColumnPath()):
         if types.names.take(path, name):
-            kind = types.of(node, path.field(name))
-            yield NewColumn(path.steps, name, json.loads(kind.model_dump_json()), node.doc)
+            column = json.loads(types.column(1, name, node, path).model_dump_json())
+            yield NewColumn(path.steps, name, column["type"], node.doc, column.get("write-default"))
 
 
 def refusal(node: Node, kind: iceberg.StructType, names: ColumnNames) -> Refusal | None:
@@ -305,6 +308,12 @@ class _Types:
                     return iceberg.StringType()
         return _primitive(node)
 
+    def column(self, number: int, name: str, node: Node, path: ColumnPath) -> iceberg.NestedField:
+        """Return a column of the struct at a path, with its default."""
+        kind, default = self.of(node, path.field(name)), self._types.default(path.field(name).steps)
+        defaults = {} if default is None else {"initial_default": default, "write_default": default}
+        return iceberg.NestedField(number, name, kind, required=False, doc=node.doc or None, **defaults)
+
     def _struct(self, node: Node, path: ColumnPath) -> iceberg.IcebergType:
         present = [(name, child) for name, child in node.fields.items() if child.kind is not Kind.NULL]
         refused, numbered = None, []
@@ -314,10 +323,7 @@ class _Types:
             else:
                 refused = refused or self.names.refusal(path, name)
         self.lost = self.lost or (refused if numbered else None)
-        fields = [
-            iceberg.NestedField(number, name, self.of(child, path.field(name)), required=False, doc=child.doc or None)
-            for name, child, number in numbered
-        ]
+        fields = [self.column(number, name, child, path) for name, child, number in numbered]
         return iceberg.StructType(*fields) if fields else iceberg.StringType()
 
 

@@ -22,6 +22,7 @@ def evolved(table: Table, evolution: Evolution) -> tuple[Table, list[NewColumn]]
         fields = _struct(schema, new.path)["fields"]
         if all(field["name"] != new.name for field in fields):
             column = {"id": next(ids), "name": new.name, "required": False, "type": _numbered(new.kind, ids)}
+            column |= {} if new.default is None else {"initial-default": new.default, "write-default": new.default}
             fields.append({**column, "doc": new.doc} if new.doc else column)
             added.append(new)
     widened = _widened(schema, "", dict(evolution.widen))

@@ -25,7 +25,7 @@ from py4j.protocol import Py4JJavaError
 
 from calve.catalog.attempt import Attempt, InspectedTable, Swapped
 from calve.catalog.catalog import Catalog
-from calve.catalog.retry import retried
+from calve.catalog.retry import Retries, retried
 from calve.commit.mark import CommitTarget, Mark
 from calve.commit.specs import make_global, need_unpartitioned_spec
 from calve.commit.stage import Lose, Report, refuse, stage
@@ -108,7 +108,7 @@ def append(
         CommitUnknownError: The catalog's answer is lost; repeat the call.
         SinkUnavailableError: The catalog does not answer.
     """
-    report, most = Report(dict(summary or {}), lose or refuse, {}), len(files)
+    report, most = Report(dict(summary or {}), lose or refuse, {}, Retries()), len(files)
 
     def attempt() -> Outcome:
         nonlocal most
@@ -118,9 +118,9 @@ def append(
             most = max(1, most // 2)
             raise
 
-    done = [retried(attempt)]
+    done = [retried(attempt, report.retries)]
     while not done[-1].is_all:
-        done.append(retried(attempt))
+        done.append(retried(attempt, report.retries))
     return _joined(done)
 
 
@@ -131,7 +131,9 @@ def rehearse(catalog: Catalog, target: CommitTarget, mark: Mark, files: Mapping[
         UnprocessableError: The files cannot become a snapshot.
         CalveError: As `append`.
     """
-    retried(lambda: _attempt(catalog, target, mark, files, Report({}, lambda *_: None, {}, is_rehearsal=True)))
+    retried(
+        lambda: _attempt(catalog, target, mark, files, Report({}, lambda *_: None, {}, Retries(), is_rehearsal=True))
+    )
 
 
 def forestall(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
@@ -218,6 +220,7 @@ def _attempt(
     begun = catalog.begin(target.identifier)
     with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, target.identifier):
         state, reached = inspect(begun, target, mark)
+        report.retries.follow(state.properties)
         chosen = _choose(target, files, reached, most)
         if not chosen.files:
             return Outcome()

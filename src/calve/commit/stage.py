@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from calve.catalog.attempt import Attempt
 from calve.catalog.catalog import Catalog
+from calve.catalog.retry import Retries
 from calve.commit.mark import CommitTarget
 from calve.commit.merge import merge_changes
 from calve.commit.positions import delete_by_position
@@ -31,11 +32,12 @@ _Batches = Mapping[int, Sequence[ContentFile]]
 
 
 class Report(NamedTuple):
-    """The snapshot summary, the callback for rejected events, and how many each batch has lost to it."""
+    """The snapshot summary, the callback for rejected events, how many each batch has lost to it, and the tries."""
 
     summary: dict[str, str]
     lose: Lose
     lost: dict[int, int]
+    retries: Retries
     is_rehearsal: bool = False
 
 

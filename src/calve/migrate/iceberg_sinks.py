@@ -19,6 +19,13 @@ _BETWEEN = r",(?![^()]*\))"
 _PERIODS = {"years": "year", "months": "month", "days": "day", "hours": "hour"}
 _MINUTES = "300000"
 _NO_KEYS = "Without effect in the connector. To keep one row for each key, set identifier_columns and upsert: true"
+_UNKNOWN = "No table of iceberg.tables has this name, so the connector ignores it, too"
+_ROUTE = "_calve_route"
+"""The field with the text of the route field, for patterns that may match a number or a boolean."""
+_TEXT_ONLY = re.compile(r"(?![tf])[A-Za-z_](?![?*{])")
+"""How alternatives of a pattern begin that match neither a number nor `true` and `false`."""
+_NUMBERS = re.compile(r"partition|offset|timestamp|ts_ms|pos|lsn")
+"""Words in the names of attributes that are numbers."""
 
 
 def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bool) -> Sinks:
@@ -48,6 +55,7 @@ def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bo
     if not tables:
         hint = "Add iceberg.tables, or iceberg.tables.dynamic-enabled with iceberg.tables.route-field"
         raise SettingsError("The connector names no table", step="settings", hint=hint)
+    _remark_on_tables(properties, {name: own for name, own in of_tables.items() if name not in tables}, _UNKNOWN)
     routes, sinks = [], []
     for number, table in enumerate(tables, 1):
         own = of_tables.get(table, {})
@@ -62,12 +70,40 @@ def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bo
                 advice = "The connector sends no record to a table without a route-regex; its sink was left out"
                 properties.remarks.append((f"iceberg.tables: {table}", advice))
                 continue
-            routes.append({f"route{number}": f"{_pointer(field)} =~ {_text(pattern)}"})
+            routes.append({f"route{number}": f"{_matched(properties, transforms, field, pattern)} =~ {_text(pattern)}"})
             sink["routes"] = [f"route{number}"]
         sinks.append({"iceberg": sink})
+    if transforms.adds_route:
+        for sink in sinks:
+            sink["iceberg"]["exclude_keys"] = [_ROUTE]
     if not sinks:
         raise SettingsError("No table has a route-regex, so no record has a target", step="settings")
     return routes, sinks
+
+
+def _matched(properties: Properties, transforms: Transforms, field: str, pattern: str) -> str:
+    """Return the expression of the text that a pattern is matched with, as the connector matches any value's text."""
+    added = transforms.fields.get(field)
+    parts = re.fullmatch(r"\$\{([^}]*)\}", added) if added else None
+    if added and parts is None:
+        hint = (
+            "Set iceberg.tables.dynamic-enabled instead, or match one part, such as the table, by a field of add.fields"
+        )
+        raise SettingsError(f"Calve cannot match {field} with a pattern: it is {added}", step="settings", hint=hint)
+    is_text = bool(parts and not _NUMBERS.search(parts[1])) or all(map(_TEXT_ONLY.match, pattern.split("|")))
+    if is_text or transforms.serde:
+        if not is_text:
+            advice = (
+                f"The route {pattern} only matches texts; the connector also matches the text of a number or boolean"
+            )
+            properties.advise(f"{advice}: for these write conditions such as {_pointer(field)} == 1")
+        return parts[1] if parts else _pointer(field)
+    if not transforms.adds_route:
+        transforms.adds_route = True
+        value = parts[1] if parts else _pointer(field)
+        entry = {"key": _ROUTE, "format": f"${{{value}}}", "add_when": f"{value} != null"}
+        transforms.processors.append({"add_entries": {"entries": [entry]}})
+    return f"/{_ROUTE}"
 
 
 def _of_tables(properties: Properties) -> dict[str, dict[str, str]]:
@@ -80,6 +116,11 @@ def _of_tables(properties: Properties) -> dict[str, dict[str, str]]:
         else:
             properties.remarks.append((f"iceberg.table.{name} = {value}", "The connector has no such property either"))
     return settings
+
+
+def _remark_on_tables(properties: Properties, of_tables: dict[str, dict[str, str]], text: str) -> None:
+    for table, own in of_tables.items():
+        properties.remarks += [(f"iceberg.table.{table}.{name} = {value}", text) for name, value in own.items()]
 
 
 def _shared(properties: Properties, transforms: Transforms, keeps_keys: bool) -> dict[str, Any]:

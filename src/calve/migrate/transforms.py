@@ -20,6 +20,14 @@ _PLACES = {
     "timestamp": "kafka_timestamp",
 }
 _CHANGES = {"DebeziumTransform": "debezium", "ExtractNewRecordState": "debezium", "DmsTransform": "dms"}
+_CHANGE_FIELDS = {"op": "debezium_op", "ts_ms": "debezium_ts_ms"}
+_CHANGE_FIELDS |= {
+    name: f"debezium_source_{name.removeprefix('source.')}"
+    for plain in ("connector", "name", "db", "schema", "table", "snapshot", "file", "ts_ms", "pos", "lsn")
+    for name in (plain, f"source.{plain}")
+    if name != "ts_ms"
+}
+"""The metadata attributes of what `add.fields` names."""
 _ADVICE = {
     "JsonToMapTransform": "Calve reads JSON itself: set `serde_format: json`; nested objects become structs",
     "MongoDebeziumTransform": "Calve has no MongoDB format; let the connector flatten the documents to plain JSON",
@@ -41,12 +49,14 @@ class Transforms:
         processors: Processors, in order.
         metadata_columns: Columns with the place of a record.
         fields: For a field that a transform adds, the format string with its value, for routing.
+        adds_route: Whether a processor adds the text of the route field.
         serde: The format of change streams; empty: the transforms say nothing about it.
     """
 
     processors: list[dict[str, Any]] = field(default_factory=list)
     metadata_columns: dict[str, str] = field(default_factory=dict)
     fields: dict[str, str] = field(default_factory=dict)
+    adds_route: bool = False
     serde: str = ""
 
 
@@ -93,9 +103,24 @@ def _changes(transforms: Transforms, properties: Properties, name: str, options:
         transforms.fields["_cdc.target"] = re.sub(r"\{db\}|\{table\}", lambda match: parts[match[0]], pattern)
         if "_cdc.target" in properties.values.get("iceberg.tables.route-field", "") and "{db}" in pattern:
             properties.advise("MySQL has no schemas: for it write debezium_source_db instead of debezium_source_schema")
+        _added_fields(transforms, properties, options)
     serde = transforms.serde
     advice = f"The connector appended each change; Calve reads the envelopes (serde_format: {serde}) and applies them"
     properties.advise(f"{advice} by key: see docs/updates-and-deletes.md. For a log of changes use serde_format: json")
+
+
+def _added_fields(transforms: Transforms, properties: Properties, options: dict[str, str]) -> None:
+    """Add the columns that `ExtractNewRecordState` adds to each row."""
+    for given in listed(options.get("add.fields", "")):
+        name, _, renamed = given.partition(":")
+        column = options.get("add.fields.prefix", "__") + (renamed or name.replace(".", "_"))
+        if attribute := _CHANGE_FIELDS.get(name):
+            transforms.metadata_columns[column] = attribute
+            transforms.fields[column] = f'${{getMetadata("{attribute}")}}'
+        else:
+            properties.remarks.append(
+                (f"add.fields = {name}", f"No metadata attribute has it; the column {column} is missing")
+            )
 
 
 def _insert_field(transforms: Transforms, options: dict[str, str]) -> None:
@@ -109,11 +134,19 @@ def _insert_field(transforms: Transforms, options: dict[str, str]) -> None:
 
 
 def _kafka_metadata(transforms: Transforms, options: dict[str, str]) -> None:
-    name = options.get("field_name", "_kafka_metadata")
-    transforms.metadata_columns |= {f"{name}_{what}": attribute for what, attribute in _PLACES.items()}
+    is_nested = options.get("nested", "").lower() == "true"
+    prefix = options.get("field_name", "_kafka_metadata") + ("/" if is_nested else "_")
+    places = {f"{prefix}{what}": attribute for what, attribute in _PLACES.items()}
+    entries = [
+        {"key": key, "value_expression": f'getMetadata("{place}")'} for key, place in places.items() if is_nested
+    ]
     if external := listed(options.get("external_field", "")):
-        entry = {"key": f"{name}_{external[0]}", "value": ",".join(external[1:])}
-        transforms.processors.append({"add_entries": {"entries": [entry]}})
+        entries.append({"key": prefix + external[0], "value": ",".join(external[1:])})
+    if entries:
+        transforms.processors.append({"add_entries": {"entries": entries}})
+    if not is_nested:
+        transforms.metadata_columns |= places
+    transforms.fields |= {key.replace("/", "."): f'${{getMetadata("{place}")}}' for key, place in places.items()}
 
 
 def _copy_value(transforms: Transforms, options: dict[str, str]) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyiceberg import partitioning, transforms
-from pyiceberg.schema import Schema, assign_fresh_schema_ids
+from pyiceberg.schema import Schema, assign_fresh_schema_ids, index_by_id
 
 from calve.columns.evolve import Evolution, NewColumn
 from calve.columns.evolved import evolved
@@ -83,7 +85,7 @@ class DryRunCatalog:
             CommitError: The partition fields conflict.
         """
         properties = dict(properties or {})
-        schema = assign_fresh_schema_ids(read_schema(schema_json))
+        schema = _with_defaults(assign_fresh_schema_ids(read_schema(schema_json)), schema_json)
         version = int(properties.get("format-version", _DEFAULT_FORMAT_VERSION))
         _check_types(identifier, schema, version)
         table = Table(
@@ -143,8 +145,27 @@ def _missing(identifier: str, step: str) -> NoTargetError:
     return NoTargetError(f"The table {identifier} does not exist", step=step, target=identifier)
 
 
+def _with_defaults(schema: Schema, given: str) -> Schema:
+    """Return a schema with new ids with the defaults of the one that it was made of: PyIceberg drops them."""
+
+    def kept(kind: Any, old: Any) -> Any:
+        if isinstance(kind, list):
+            return [kept(part, other) for part, other in zip(kind, old, strict=True)]
+        if not isinstance(kind, dict):
+            return kind
+        defaults = {key: old[key] for key in ("initial-default", "write-default") if key in old}
+        return {
+            key: kept(part, old[key]) if key in ("fields", "type", "element", "value") else part
+            for key, part in kind.items()
+        } | defaults
+
+    return read_schema(json.dumps(kept(json.loads(schema.model_dump_json()), json.loads(given))))
+
+
 def _check_types(identifier: str, schema: Schema, version: int) -> None:
     try:
+        if version < 3 and any(field.initial_default is not None for field in index_by_id(schema).values()):
+            raise ValueError("defaults need format version 3")
         schema.check_format_version_compatibility(version)
     except ValueError as error:
         raise SchemaConflictError(

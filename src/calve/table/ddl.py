@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -55,11 +56,11 @@ def write_ordered_by(identifier: str, sort_fields: Sequence[tuple[str, str]]) ->
     return f"ALTER TABLE {_dotted(identifier)} WRITE LOCALLY ORDERED BY {order};" if order else ""
 
 
-def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any, str]]) -> str:
-    """Return the statement that adds columns: for each the path of its struct, its name, its type in JSON, its doc."""
+def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any, str, Any]]) -> str:
+    """Return the statement that adds columns: the path of the struct, name, type in JSON, doc and default of each."""
     columns = [
-        f"  {'.'.join(map(_name, (*parent, name)))} {type_sql(read_type(kind))}{_comment(doc)}"
-        for parent, name, kind, doc in added
+        f"  {'.'.join(map(_name, (*parent, name)))} {type_sql(read_type(kind))}{_default(default)}{_comment(doc)}"
+        for parent, name, kind, doc, default in added
     ]
     return "\n".join([f"ALTER TABLE {_dotted(identifier)} ADD COLUMNS (", ",\n".join(columns), ");"])
 
@@ -91,7 +92,14 @@ def _partition(column: str, transform: str) -> str:
 
 
 def _constraint(field: iceberg.NestedField) -> str:
-    return f"{' NOT NULL' if field.required else ''}{_comment(field.doc)}"
+    default = json.loads(field.model_dump_json()).get("write-default")
+    return f"{' NOT NULL' if field.required else ''}{_default(default)}{_comment(field.doc)}"
+
+
+def _default(value: Any) -> str:
+    """Return the clause of a default, in the JSON of Iceberg's schemas."""
+    text = spark_text(value) if isinstance(value, str) else json.dumps(value)
+    return "" if value is None else f" DEFAULT {text}"
 
 
 def _comment(doc: str | None) -> str:

@@ -13,7 +13,7 @@ from pyiceberg.schema import Schema
 
 from calve.errors import SettingsError
 from calve.table.kinds import Limit, primitive
-from calve.table.type_text import parse_type
+from calve.table.type_text import declared
 
 __all__ = ["ALLOWED_TRANSFORMS", "PartitionField", "partition_spec_fields", "schema_from_columns", "sort_fields"]
 
@@ -27,7 +27,7 @@ _CALL = re.compile(r"(\w+)\s*\(\s*(?:([0-9]+)\s*,\s*)?([^,()]+?)\s*(?:,\s*([0-9]
 
 
 def schema_from_columns(columns: Iterable[Mapping[str, Any]]) -> Schema:
-    """Build a schema from `[{name, type, required}]`; `type` may be nested.
+    """Build a schema from `[{name, type, required}]`; `type` may be nested, or have a default.
 
     Raises:
         SettingsError: A name is missing or duplicate, or a type cannot be read.
@@ -40,8 +40,17 @@ def schema_from_columns(columns: Iterable[Mapping[str, Any]]) -> Schema:
         if not name or any(field.name == name for field in fields):
             problem = f"the name {name!r} appears twice" if name else f"column {number} has no name"
             raise SettingsError(f"schema.columns cannot be read: {problem}", step="settings")
-        kind = parse_type(str(column.get("type") or ""), nested_ids.__next__)
-        fields.append(iceberg.NestedField(number, name, kind, required=bool(column.get("required", False))))
+        kind, default = declared(str(column.get("type") or ""), nested_ids.__next__)
+        fields.append(
+            iceberg.NestedField(
+                number,
+                name,
+                kind,
+                required=bool(column.get("required", False)),
+                initial_default=default,
+                write_default=default,
+            )
+        )
     return Schema(*fields)
 
 

@@ -5,16 +5,48 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
 
 from pyiceberg import types as iceberg
+from pyiceberg.expressions.literals import literal
 
 from calve.errors import SettingsError
 from calve.table.kinds import PRIMITIVES, Limit, named, primitive
 
-__all__ = ["ALLOWED_TYPES", "parse_type"]
+__all__ = ["ALLOWED_TYPES", "declared", "parse_type"]
 
 ALLOWED_TYPES = (*(row.text for row in PRIMITIVES), "struct<name: type, …>", "list<type>", "map<type, type>")
+_DEFAULT = re.compile(r"(.*[^\s])\s+default\s+(.*)", re.IGNORECASE | re.DOTALL)
 _TOKEN = re.compile(r"\s*(?:(\"[^\"]*\"|`[^`]*`|[^\s<>,:()\[\]\"`]+)|([<>,:()\[\]]))")
+
+
+def declared(text: str, next_id: Callable[[], int] | None = None) -> tuple[iceberg.IcebergType, Any]:
+    """Read a type that a default may follow, e.g. `decimal(12,2) default 0.00`.
+
+    Args:
+        text: The type.
+        next_id: Returns the next id of a nested field.
+
+    Returns:
+        The type, and the default as PyIceberg's fields have it; None: no default.
+
+    Raises:
+        SettingsError: The type cannot be read, or the default is not a value of it.
+    """
+    parts = _DEFAULT.fullmatch(text.strip())
+    kind = parse_type(parts[1] if parts else text, next_id)
+    if parts is None:
+        return kind, None
+    value = parts[2][1:-1] if len(parts[2]) > 1 and parts[2][0] == parts[2][-1] in "'\"" else parts[2]
+    try:
+        if isinstance(kind, iceberg.DecimalType):
+            exact = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale))
+            value = str(exact) if exact == Decimal(value) else value
+        return kind, literal(value).to(kind).value
+    except (ValueError, TypeError, ArithmeticError) as error:
+        hint = "Write numbers, true, false, texts, dates, ISO 8601 times or UUIDs; other types have no default here"
+        raise SettingsError(f"{value!r} cannot be the default of a {kind}", step="settings", hint=hint) from error
 
 
 def parse_type(text: str, next_id: Callable[[], int] | None = None) -> iceberg.IcebergType:

@@ -17,7 +17,7 @@ from calve.errors import SettingsError
 from calve.event.column_names import PLAIN, RESERVED, ColumnNames, folded, type_faults
 from calve.table.definition import partition_spec_fields, schema_from_columns
 from calve.table.kinds import Limit, primitive
-from calve.table.type_text import parse_type
+from calve.table.type_text import declared
 
 __all__ = [
     "check_transform",
@@ -31,12 +31,12 @@ __all__ = [
 
 
 def check_type(text: str) -> None:
-    """Check the name of a type.
+    """Check a type, and its default.
 
     Raises:
-        SettingsError: Iceberg has no such type.
+        SettingsError: Iceberg has no such type, or the default is none of its values.
     """
-    parse_type(text)
+    declared(text)
 
 
 def check_transform(text: str) -> None:
@@ -66,7 +66,7 @@ def schema_faults(
     for index in repeated:
         yield f"columns[{index}].name", f"the column {names[index]} appears twice"
     for index, column in enumerate(columns):
-        if column["required"] and Limit.ALWAYS_NULL in primitive(parse_type(column["type"])).limits:
+        if column["required"] and Limit.ALWAYS_NULL in primitive(declared(column["type"])[0]).limits:
             yield f"columns[{index}].required", "a column of type unknown is always null"
     if not repeated:
         schema = schema_from_columns(columns)

@@ -148,8 +148,8 @@ class IcebergSettings(SinkSettings):
         {},
         "Types of columns that Calve creates, in new tables and by `schema_evolution`, e.g. `{total: "
         '"decimal(12,2)", "*_at": timestamptz, "items.element.price": double}`. Keys are dotted names or patterns '
-        "with `*` and `?`; an exact name has priority, then the first matching pattern. Existing columns do not "
-        "change.",
+        "with `*` and `?`; an exact name has priority, then the first matching pattern. A type may have a default "
+        "(format version 3): `decimal(12,2) default 0.00`. Existing columns do not change.",
     )
     infer_timestamps: bool = option(
         True,

@@ -44,7 +44,7 @@ def parsed(**keys: Any) -> OpenSearchSettings:
         ({"flush_timeout": -2}, "must be a duration, or -1"),
         ({"cert": "missing.pem"}, "does not exist"),
         ({"index_type": "tsdb"}, "expected one of custom, management_disabled"),
-        ({"aws": {"region": "x"}}, "unknown key 'aws'"),
+        ({"aws": {"region": "x", "role": "y"}}, "unknown key 'role'"),
         ({"hots": 1}, "did you mean hosts?"),
         ({"routes": ["x"]}, "unknown route 'x'"),
     ],

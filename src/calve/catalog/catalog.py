@@ -349,12 +349,12 @@ class Catalog:
             struct = schema.findType(".".join(path)).asStructType() if path else schema.asStruct()
             if struct.field(name) is not None:
                 continue
-            column = self._field(kind, {"initial-default": default} if default is not None else {})
-            parts = (".".join(path) or None, name, column.type(), doc or None)
-            update = update.addColumn(*parts, *([column.initialDefaultLiteral()] if default is not None else []))
+            column = self._field(kind, default)
+            value = [column.initialDefaultLiteral()] if default is not None else []
+            update = update.addColumn(".".join(path) or None, name, column.type(), doc or None, *value)
             added += 1
         for name, kind in evolution.widen:
-            wider, column = self._type(kind), schema.findField(name)
+            wider, column = self._field(kind).type(), schema.findField(name)
             if column is not None and self._is_narrower(column.type(), wider):
                 update = update.updateColumn(name, wider)
                 added += 1
@@ -366,13 +366,10 @@ class Catalog:
         same = str(kind) == str(wider)
         return not same and bool(self._iceberg.types.TypeUtil.isPromotionAllowed(kind, wider.asPrimitiveType()))
 
-    def _type(self, kind: Any) -> Any:
-        """Read a Java type from its JSON value."""
-        return self._field(kind).type()
-
-    def _field(self, kind: Any, more: Mapping[str, Any] | None = None) -> Any:
-        """Read a Java field from the JSON value of its type, through the parser of a schema."""
-        field = {"id": _FREE_FIELD_ID, "name": "field", "required": False, "type": kind, **(more or {})}
+    def _field(self, kind: Any, default: Any = None) -> Any:
+        """Read a Java field from the JSON values of its type and default, through the parser of a schema."""
+        field = {"id": _FREE_FIELD_ID, "name": "field", "required": False, "type": kind}
+        field |= {} if default is None else {"initial-default": default}
         schema = json.dumps({"type": "struct", "schema-id": 0, "fields": [field]})
         return self._iceberg.SchemaParser.fromJson(schema).findField("field")
 

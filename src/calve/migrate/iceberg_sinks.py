@@ -55,15 +55,11 @@ def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bo
     if not tables:
         hint = "Add iceberg.tables, or iceberg.tables.dynamic-enabled with iceberg.tables.route-field"
         raise SettingsError("The connector names no table", step="settings", hint=hint)
-    _remark_on_tables(properties, {name: own for name, own in of_tables.items() if name not in tables}, _UNKNOWN)
+    _remark_on_unknown(properties, of_tables, tables)
     routes, sinks = [], []
     for number, table in enumerate(tables, 1):
         own = of_tables.get(table, {})
-        sink = {
-            "table_identifier": table,
-            **shared,
-            **_settings(own, by_key),
-        }
+        sink = {"table_identifier": table, **shared, **_settings(own, by_key)}
         if field:
             pattern = own.get("route-regex")
             if pattern is None:
@@ -118,9 +114,10 @@ def _of_tables(properties: Properties) -> dict[str, dict[str, str]]:
     return settings
 
 
-def _remark_on_tables(properties: Properties, of_tables: dict[str, dict[str, str]], text: str) -> None:
-    for table, own in of_tables.items():
-        properties.remarks += [(f"iceberg.table.{table}.{name} = {value}", text) for name, value in own.items()]
+def _remark_on_unknown(properties: Properties, of_tables: dict[str, dict[str, str]], tables: list[str]) -> None:
+    for table in of_tables.keys() - set(tables):
+        for name, value in of_tables[table].items():
+            properties.remarks.append((f"iceberg.table.{table}.{name} = {value}", _UNKNOWN))
 
 
 def _shared(properties: Properties, transforms: Transforms, keeps_keys: bool) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from calve.network.bounded_http import BoundedServer
 from calve.network.no_answer import no_answer
 from calve.sinks.opensearch.obstacles import Obstacle, obstacle
 from calve.sinks.opensearch.settings import OpenSearchSettings
+from calve.sinks.opensearch.signature import AwsAccess, Signer
 
 __all__ = ["Access", "Answer", "Client", "access_of"]
 
@@ -40,6 +41,7 @@ class Access:
     connect_seconds: float = 10.0
     socket_seconds: float = 60.0
     compress: bool = False
+    aws: AwsAccess | None = None
 
 
 class Answer(NamedTuple):
@@ -79,6 +81,7 @@ def access_of(settings: OpenSearchSettings) -> Access:
         connect_seconds=settings.connect_timeout.total_seconds(),
         socket_seconds=settings.socket_timeout.total_seconds(),
         compress=settings.enable_request_compression,
+        aws=settings.aws.access if settings.aws else None,
     )
 
 
@@ -102,6 +105,7 @@ class Client:
         if access.login:
             remember(access.login[1], is_secret=True)  # also in tasks
         self._headers = urllib3.make_headers(basic_auth=":".join(access.login)) if access.login else {}
+        self._signer = Signer(access.aws) if access.aws else None
         self._headers["content-type"] = "application/x-ndjson"
         self._turn = 0
 
@@ -130,7 +134,9 @@ class Client:
             server, prefix = self._servers[self._turn], self._prefixes[self._turn]
             try:
                 most = _MOST_BYTES + _MOST_TIMES * len(body or b"")
-                answer = Answer(*server.ask(method, prefix + path, body, headers, most))
+                answer = Answer(
+                    *server.ask(method, prefix + path, body, self._signed(method, path, body, headers), most)
+                )
             except (HTTPError, OSError) as raised:
                 error = self._failed(raised)
                 self._turn = (self._turn + 1) % len(self._servers)
@@ -140,6 +146,12 @@ class Client:
             return answer
         assert error is not None  # there is at least one node
         raise error
+
+    def _signed(self, method: str, path: str, body: Any, headers: dict[str, str]) -> dict[str, str]:
+        """Return the headers of a request to the current node."""
+        if self._signer is None:
+            return headers
+        return self._signer.signed(method, self._access.hosts[self._turn] + path, body, headers)
 
     def unavailable(self, what: str, answer: Answer) -> SinkUnavailableError:
         """Return the error of a request that may be accepted later; `what` completes the sentence "OpenSearch …"."""
@@ -171,6 +183,12 @@ class Client:
         )
 
     def _denied(self, status: int, data: bytes) -> SinkRefusedError:
+        if self._access.aws:
+            why = data.decode(errors="replace")[:200]
+            hint = (
+                "Allow the role of this machine, or `sts_role_arn`, in the domain's access policy or the collection's"
+            )
+            return SinkRefusedError(f"OpenSearch refuses the signature ({status}): {why}", **_at(self.name, hint))
         user = f"the user {self._access.login[0]}" if self._access.login else "a request without a user"
         why = "the user or the password is wrong" if status == 401 else data.decode(errors="replace")[:200]
         hint = "Correct `username` and `password`" if status == 401 else "Grant the user this permission"

@@ -16,9 +16,10 @@ from calve.expression import compile_condition, compile_format
 from calve.settings import Size, option
 from calve.settings.clear_text import exposed
 from calve.sinks.opensearch.index_name import check_index
+from calve.sinks.opensearch.signature import AwsAccess, is_installed
 from calve.sinks.settings import SinkSettings
 
-__all__ = ["ACTIONS", "Action", "Authentication", "OpenSearchSettings"]
+__all__ = ["ACTIONS", "Action", "Authentication", "Aws", "OpenSearchSettings"]
 
 ACTIONS = ("index", "create", "update", "upsert", "delete")
 """The actions on documents, in lower or upper case."""
@@ -51,6 +52,29 @@ class Authentication:
 
 
 @dataclass(frozen=True)
+class Aws:
+    """Signs requests for Amazon OpenSearch; credentials are those that AWS's own tools find."""
+
+    sigv4: bool = option(True, "`false`: requests are not signed.")
+    region: str = option("", "The region. Default: that of the environment or the profile.")
+    sts_role_arn: str | None = option(None, "A role to assume.", minimum=1)
+    sts_external_id: str | None = option(None, "The external id that the role asks for.", minimum=1)
+    serverless: bool = option(False, "Whether it is a collection of OpenSearch Serverless.")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse a signature without botocore."""
+        if self.sigv4 and not is_installed():
+            yield "", "needs botocore: pip install 'calve[aws]'"
+
+    @property
+    def access(self) -> AwsAccess | None:
+        """Who signs; None: nobody."""
+        service = "aoss" if self.serverless else "es"
+        role, external_id = self.sts_role_arn or "", self.sts_external_id or ""
+        return AwsAccess(self.region, service, role, external_id) if self.sigv4 else None
+
+
+@dataclass(frozen=True)
 class Action:
     """The action for events that match a condition."""
 
@@ -77,6 +101,9 @@ class OpenSearchSettings(SinkSettings):
     username: str | None = option(None, "The user for basic authentication.", minimum=1)
     password: str | None = option(None, "The user's password.", secret=True)
     authentication: Authentication | None = option(None, "User and password; the same as `username` and `password`.")
+    aws: Aws | None = option(
+        None, "Signs requests for Amazon OpenSearch Service or Serverless (`pip install 'calve[aws]'`)."
+    )
     cert: str | None = option(None, "The CA certificate for the nodes: a PEM file.", minimum=1)
     insecure: bool = option(False, "Do not verify the nodes' certificates.")
     connect_timeout: timedelta = option(timedelta(seconds=10), "Maximum time to connect.", unit="ms")
@@ -214,6 +241,8 @@ class OpenSearchSettings(SinkSettings):
         """Refuse options that exclude each other."""
         if self.username and self.authentication:
             yield "authentication", "means the same as username and password; set only one"
+        if self.aws and self.aws.sigv4 and self.login:
+            yield "aws", "signs requests, which then have no user and password; set only one"
         if self.password is not None and not self.username:
             yield "password", "needs a username"
         for name, other in (("document_id_field", "document_id"), ("routing_field", "routing")):

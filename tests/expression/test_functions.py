@@ -50,6 +50,8 @@ EVENT = {
         ('startsWith(/l, "b")', None),
         ('substringAfter(/s, ".")', "b.c"),
         ('substringAfterLast(/s, ".")', "c"),
+        ('replaceRegex(/s, """([a-z])[.]""", "\\$1\\$0-")', "aa.-bb.-c"),
+        ('replaceRegex(/s, "x", "y")', "a.b.c"),
         ('substringBefore(/s, ".")', "a"),
         ('substringBeforeLast(/s, ".")', "a.b"),
         ('substringAfter(/path, "/")', "app/main.py"),

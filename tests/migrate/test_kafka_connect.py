@@ -80,7 +80,6 @@ def test_all_forms_of_a_file_are_read(tmp_path: Path, form: str) -> None:
         (json.dumps(BASE | {"connector.class": "x.S3Sink"}), "c.json", "is a x.S3Sink. calve convert reads"),
         ("{}", "c.json", "has no connector.class"),
         (json.dumps({**BASE, "topics": ""}), "c.json", "has no topics"),
-        (json.dumps({**BASE, "topics.regex": "a.*"}), "c.json", "Replace topics.regex = a.* by topics = a,b,c"),
         (json.dumps({**BASE, "iceberg.tables": ""}), "c.json", "names no table"),
         (json.dumps({key: BASE[key] for key in BASE if "catalog" not in key}), "c.json", "names no catalog"),
         (json.dumps(BASE | {"iceberg.tables.dynamic-enabled": "true"}), "c.json", "no route field"),
@@ -337,11 +336,12 @@ def test_a_registry_of_change_streams_is_converted_if_they_are_avro(tmp_path: Pa
     assert "Calve reads" in text
 
 
-def test_more_topics_than_a_source_can_have_are_several_pipelines(tmp_path: Path) -> None:
-    _, found = pipelines(tmp_path, {"topics": ",".join(f"t{number}" for number in range(11))})
-    assert [(each.name, len(each.source.value.topics)) for each in found] == [
-        ("orders-sink-1", 10),
-        ("orders-sink-2", 1),
+def test_any_number_of_topics_and_a_pattern_are_one_source(tmp_path: Path) -> None:
+    _, source, _ = one(tmp_path, topics=",".join(f"t{number}" for number in range(23)))
+    assert [topic.name for topic in source.topics] == [f"t{number}" for number in range(23)]
+    _, source, _ = one(tmp_path, **{"topics": None, "topics.regex": r"shop\..*"})
+    assert [(topic.name, topic.pattern, topic.group_id) for topic in source.topics] == [
+        (None, r"shop\..*", "connect-orders sink")
     ]
 
 

@@ -12,7 +12,7 @@ from calve.expression.cidr import cidr_contains
 from calve.expression.dates import format_date_time
 from calve.expression.scope import TAGS, ArgumentError, Scope
 from calve.expression.sql import duckdb_text
-from calve.expression.strings import contains, join, length, starts_with, substring
+from calve.expression.strings import contains, join, length, replace_regex, starts_with, substring
 from calve.expression.tree import Call, Literal, Node, Pointer
 from calve.expression.value import Value
 
@@ -52,6 +52,7 @@ _FUNCTIONS = {
     "join": _Function(join, (("field",), ("key", "field"))),
     "length": _Function(length, (("text",),)),
     "now": _Function(lambda: value.integer("epoch_ms(now())"), ((),)),
+    "replaceRegex": _Function(replace_regex, (("text", "key", "key"),)),
     "startsWith": _Function(starts_with, _TWO_TEXTS),
     "substringAfter": _Function(substring(after=True, last=False), _TWO_TEXTS),
     "substringAfterLast": _Function(substring(after=True, last=True), _TWO_TEXTS),

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from calve.expression import value
+from calve.expression.regex import check_pattern
+from calve.expression.scope import ArgumentError
 from calve.expression.sql import duckdb_text
 from calve.expression.value import Value
 
-__all__ = ["contains", "join", "length", "starts_with", "substring"]
+__all__ = ["contains", "join", "length", "replace_regex", "starts_with", "substring"]
+
+_GROUP = re.compile(r"\\?\$(\d)")
+"""A group in a replacement; the language writes `$` in a string as `\\$`."""
 
 
 def _not_string(argument: Value) -> tuple[str, ...]:
@@ -66,6 +72,19 @@ def substring(*, after: bool, last: bool) -> Callable[[Value, Value], Value]:
         )
 
     return build
+
+
+def replace_regex(source: Value, pattern: str, replacement: str) -> Value:
+    """Replace every match of a regular expression; `$1` is its first group, `$0` all of the match.
+
+    Raises:
+        ArgumentError: The pattern is invalid.
+    """
+    if problem := check_pattern(pattern):
+        raise ArgumentError(problem[0], 1)
+    groups = _GROUP.sub(r"\\\1", replacement)
+    sql = f"regexp_replace({source.string}, {duckdb_text(pattern)}, {duckdb_text(groups)}, 'g')"
+    return value.text(sql, *_not_string(source))
 
 
 def join(*arguments: str | Value) -> Value:

@@ -14,7 +14,7 @@ import yaml  # type: ignore[import-untyped]
 from calve.errors import SettingsError
 from calve.migrate.connector_file import Connector
 from calve.migrate.iceberg_sinks import iceberg_sinks
-from calve.migrate.kafka_source import TOPICS_OF_A_SOURCE, kafka_source, topic_names
+from calve.migrate.kafka_source import kafka_source, topic_entries
 from calve.migrate.properties import Properties
 from calve.migrate.transforms import converted
 
@@ -64,8 +64,7 @@ def pipeline_text(connector: Connector, file: str) -> str:
 
 
 def _document(properties: Properties, name: str, keeps_keys: bool) -> dict[str, Any]:
-    """Return the pipelines: one, or several with equal sinks if there are more topics than a source can have."""
-    topics = topic_names(properties)
+    topics = topic_entries(properties)
     transforms = converted(properties)
     source = kafka_source(properties, name, topics, transforms.serde)
     routes, sinks = iceberg_sinks(properties, transforms, keeps_keys)
@@ -73,13 +72,7 @@ def _document(properties: Properties, name: str, keeps_keys: bool) -> dict[str, 
     rest |= {"route": routes} if routes else {}
     rest["sink"] = sinks
     title = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._") or "connect"
-    parts = range(0, len(topics), TOPICS_OF_A_SOURCE)
-    names = [title] if len(parts) == 1 else [f"{title}-{number}" for number in range(1, len(parts) + 1)]
-    pipelines = {}
-    for part, start in zip(names, parts, strict=True):
-        some = {**source, "topics": source["topics"][start : start + TOPICS_OF_A_SOURCE]}
-        pipelines[part] = {"source": {"kafka": some}, **rest}
-    return pipelines
+    return {title: {"source": {"kafka": source}, **rest}}
 
 
 def _remark_on_the_rest(properties: Properties) -> None:

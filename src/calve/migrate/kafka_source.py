@@ -8,9 +8,8 @@ from typing import Any
 from calve.errors import SettingsError
 from calve.migrate.properties import Properties, listed, shown
 
-__all__ = ["TOPICS_OF_A_SOURCE", "kafka_source", "topic_names"]
+__all__ = ["kafka_source", "topic_entries"]
 
-TOPICS_OF_A_SOURCE = 10
 _REGISTRY = {"AvroConverter": "avro", "ProtobufConverter": "protobuf", "JsonSchemaConverter": "json_schema"}
 _PLAIN = {"JsonConverter": "json", "StringConverter": "plaintext", "ByteArrayConverter": "bytes"}
 _STORES = (
@@ -18,22 +17,22 @@ _STORES = (
 )
 
 
-def topic_names(properties: Properties) -> list[str]:
-    """Return the topics.
+def topic_entries(properties: Properties) -> list[dict[str, str]]:
+    """Return the topics, by name or pattern.
 
     Raises:
-        SettingsError: They are not named.
+        SettingsError: There are none.
     """
     if pattern := properties.take("topics.regex"):
-        hint = f"Replace topics.regex = {pattern} by topics = a,b,c: Calve reads topics by their names"
-        raise SettingsError("The connector selects topics by a pattern", step="settings", hint=hint)
+        return [{"pattern": pattern}]
     topics = listed(properties.take("topics"))
     if not topics:
-        raise SettingsError("The connector has no topics", step="settings", hint="Add the property `topics`")
-    return topics
+        hint = "Add the property `topics` or `topics.regex`"
+        raise SettingsError("The connector has no topics", step="settings", hint=hint)
+    return [{"name": topic} for topic in topics]
 
 
-def kafka_source(properties: Properties, connector: str, topics: list[str], serde: str) -> dict[str, Any]:
+def kafka_source(properties: Properties, connector: str, topics: list[dict[str, str]], serde: str) -> dict[str, Any]:
     """Return the settings of the source.
 
     Args:
@@ -54,7 +53,7 @@ def kafka_source(properties: Properties, connector: str, topics: list[str], serd
     if (reset := security.pop("auto.offset.reset", "")) in ("earliest", "latest"):
         topic["auto_offset_reset"] = reset
     security.pop("isolation.level", None)
-    source["topics"] = [{"name": name, **topic} for name in topics]
+    source["topics"] = [{**entry, **topic} for entry in topics]
     source |= schema | _security(properties, security)
     if security:
         properties.remarks += [

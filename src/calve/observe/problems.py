@@ -127,8 +127,14 @@ def _source(report: PipelineReport) -> Iterator[Problem]:
             hint = f"{receiver.dropped:,} were dropped" if receiver.dropped else "They are sent when it answers"
             yield Problem("CalveNotificationsWait", "note", harmless(address), what, hint)
     for table in report.stopped_tables:
-        what = "The source does not read this table any more, while the others go on"
-        yield Problem("CalveSourceTableStopped", "bad", harmless(table), what, "calve source tables shows the reason")
+        what = "The source does not read this table or topic any more, while the others go on"
+        yield Problem(
+            "CalveSourceTableStopped",
+            "bad",
+            harmless(table),
+            what,
+            "calve source tables has the reason; of a topic the line `source` of calve status",
+        )
 
 
 def _counts(report: PipelineReport) -> Iterator[Problem]:

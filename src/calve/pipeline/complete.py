@@ -30,7 +30,8 @@ def check_complete(source: Source, allow_empty: bool) -> None:
         raise SourceError(
             f"Everything is committed but the rows of {many(len(stopped), 'stopped table')}: {names}",
             step="read",
-            hint="Exclude such a table, or load it again: calve source reload <configuration> <table>",
+            hint="Exclude it; or load a table again: calve source reload <configuration> <table>; of a topic, "
+            "continue at its oldest record: on_lost_position: earliest",
         )
     if isinstance(source, FindsFiles) and source.nothing_found and not allow_empty:
         hint = "Check the path, or set `codec`; if there may be nothing, run it with --allow-empty"

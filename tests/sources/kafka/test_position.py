@@ -41,7 +41,7 @@ def test_a_position_keeps_partitions_and_topics_that_a_batch_did_not_touch():
     ],
 )
 def test_records_that_are_gone_are_named(now: Topic, told: str):
-    (error,) = gone({"t": {"0": 5}, "@ids": {"t": "A"}}, {"t": now})
+    ((_, error),) = gone({"t": {"0": 5}, "@ids": {"t": "A"}}, {"t": now})
     assert told in error.message
     assert "topic t" in error.message
     assert "on_lost_position" in error.hint

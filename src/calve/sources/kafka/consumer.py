@@ -6,7 +6,7 @@ import atexit
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -24,6 +24,7 @@ __all__ = [
     "connected",
     "follow",
     "messages",
+    "messages_of",
     "translated",
 ]
 
@@ -51,12 +52,16 @@ SETTINGS: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Range:
-    """The records of one partition from offset `start` up to, not including, `end`."""
+    """The records of one partition from offset `start` up to, not including, `end`.
+
+    `topic_id` is that of its topic when it was planned; empty if unknown.
+    """
 
     topic: str
     partition: int
     start: int
     end: int
+    topic_id: str = field(default="", compare=False)
 
     def __str__(self) -> str:
         return f"topic {self.topic}, partition {self.partition}, offsets {self.start} to {self.end - 1}"
@@ -88,6 +93,45 @@ def messages(client: dict[str, Any], wanted: Range) -> Iterator[Sequence[Message
         lent.consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
         for portion in follow(lambda rows: _take(lent, wanted, rows), wanted, lent.trouble):
             yield from [portion.block] if portion.block else []
+
+
+def messages_of(client: dict[str, Any], wanted: Sequence[Range]) -> Iterator[tuple[Range, Sequence[Message]]]:
+    """Yield every record of short ranges of different partitions, range by range, as they are read completely.
+
+    Raises:
+        SourceError: The broker does not answer, or records are gone.
+    """
+    with connected(client) as lent, translated(wanted[0], lent.trouble):
+        lent.consumer.assign([TopicPartition(span.topic, span.partition, span.start) for span in wanted])
+        unread = {(span.topic, span.partition): (span, list[Message]()) for span in wanted}
+        deadline = time.monotonic() + IDLE_SECONDS
+        while unread:
+            got = lent.consumer.consume(BLOCK_ROWS, POLL_SECONDS)
+            complete = _sort(got, unread, lent.trouble)
+            yield from ((span, block) for span, block in map(unread.pop, complete) if block)
+            if got:
+                deadline = time.monotonic() + IDLE_SECONDS
+            elif time.monotonic() > deadline:
+                span = next(iter(unread.values()))[0]
+                raise lent.trouble.unavailable(f"{span}, waited {IDLE_SECONDS:g} s")
+
+
+def _sort(
+    got: Sequence[Message], unread: dict[tuple[str, int], tuple[Range, list[Message]]], trouble: Trouble
+) -> list[tuple[str, int]]:
+    """Add messages to those of their ranges; return the partitions whose ranges are complete."""
+    complete: dict[tuple[str, int], None] = {}
+    for message in got:
+        place, error = (str(message.topic()), int(message.partition() or 0)), message.error()
+        if error is not None and message.topic() is None:
+            trouble.note(error)
+        elif place in unread:
+            span, block = unread[place]
+            reached = _end_of_partition([message], span, trouble) if error is not None else message.offset() + 1
+            if error is None and message.offset() < span.end:
+                block.append(message)
+            complete |= {place: None} if reached >= span.end else {}
+    return list(complete)
 
 
 def follow(take: Callable[[int], Taken], wanted: Range, trouble: Trouble) -> Iterator[Taken]:

@@ -6,7 +6,9 @@ A topic's name has no `@`, so there are no conflicts. The id distinguishes a rec
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from calve.errors import PositionLostError, SettingsError
 from calve.sources.kafka.client import lost
@@ -14,7 +16,7 @@ from calve.sources.kafka.cluster import OffsetRange, Topic
 from calve.sources.kafka.consumer import Range
 from calve.sources.source import Position
 
-__all__ = ["advance", "between", "chosen", "cut", "gone", "offsets", "part", "share", "waiting"]
+__all__ = ["advance", "between", "chosen", "cut", "gone", "is_recreated", "offsets", "part", "share", "waiting"]
 
 IDS = "@ids"
 
@@ -28,26 +30,35 @@ def offsets(position: Position) -> dict[str, dict[int, int]]:
     }
 
 
-def advance(position: Position | None, topics: dict[str, Topic], ranges: Iterable[Range]) -> Position:
-    """Return the position after ranges; other partitions and topics stay unchanged."""
-    ahead = offsets(position or {})
+def advance(
+    position: Position | None, topics: Mapping[str, Topic], ranges: Iterable[Range], forgotten: Collection[str] = ()
+) -> Position:
+    """Return the position after ranges; other partitions and topics stay unchanged, but those that are forgotten."""
+    ahead = {name: given for name, given in offsets(position or {}).items() if name not in forgotten}
+    for name in [name for name in ahead if name in topics and not _same(name, position, topics[name])]:
+        ahead[name] = {}  # the offsets of the deleted topic mean nothing for the one of the same name
     for span in ranges:
         ahead.setdefault(span.topic, {})[span.partition] = span.end
     ids = (position or {}).get(IDS, {}) | {name: topic.id for name, topic in topics.items()}
-    written = {name: {str(number): given[number] for number in sorted(given)} for name, given in ahead.items()}
+    written = {name: {str(number): given[number] for number in sorted(given)} for name, given in ahead.items() if given}
     return written | {IDS: {name: ids[name] for name in written if ids.get(name)}}
 
 
-def gone(position: Position | None, topics: dict[str, Topic]) -> Iterator[PositionLostError]:
-    """Yield an error for each topic or partition with lost unread records, with the offsets."""
+def gone(position: Position | None, topics: Mapping[str, Topic]) -> Iterator[tuple[str, PositionLostError]]:
+    """Yield each topic with lost unread records, and an error for it or each such partition, with the offsets."""
     for name, given in offsets(position or {}).items():
-        if name in topics and not _same(name, position, topics[name]):
-            yield lost(f"the rest of topic {name}", "it was deleted and recreated since it was last read")
+        if name in topics and is_recreated(name, position, topics[name]):
+            yield name, lost(f"the rest of topic {name}", "it was deleted and recreated since it was last read")
         elif name in topics:
-            yield from _gone_offsets(name, given, topics[name].partitions)
+            yield from ((name, error) for error in _gone_offsets(name, given, topics[name].partitions))
 
 
-def waiting(position: Position | None, topics: dict[str, Topic], begin: dict[str, dict[int, int]]) -> list[Range]:
+def is_recreated(name: str, position: Position | None, topic: Topic) -> bool:
+    """Return whether a topic is another one than that which was read to a position."""
+    return not _same(name, position, topic)
+
+
+def waiting(position: Position | None, topics: Mapping[str, Topic], begin: dict[str, dict[int, int]]) -> list[Range]:
     """Return the unread ranges; a partition without a position starts as `begin` says, or at its oldest record.
 
     A position outside a partition's offsets starts at the oldest record too; `gone` reports it.
@@ -60,7 +71,7 @@ def waiting(position: Position | None, topics: dict[str, Topic], begin: dict[str
             start = reached.get(name, {}).get(partition) if same else held.low
             start = begin.get(name, {}).get(partition, held.low) if start is None else start
             start = start if held.low <= start <= held.high else held.low
-            spans.append(Range(name, partition, start, held.high))
+            spans.append(Range(name, partition, start, held.high, topic.id))
     return [span for span in spans if span.end > span.start]
 
 
@@ -76,7 +87,7 @@ def between(start: Position | None, end: Position, topics: dict[str, Topic], is_
     Raises:
         PositionLostError: Some records were deleted, or the start is unknown.
     """
-    for error in itertools.chain(gone(start, topics), gone(end, topics)):
+    for _, error in itertools.chain(gone(start, topics), gone(end, topics)):
         raise error
     spans = []
     for name, partitions in offsets(end).items():
@@ -92,22 +103,36 @@ def between(start: Position | None, end: Position, topics: dict[str, Topic], is_
 
 
 def share(ranges: list[Range], row_bytes: dict[str, int], max_bytes: int) -> list[Range]:
-    """Take about `max_bytes` of ranges, each in proportion to its length, so that all partitions advance evenly."""
-    total = sum((span.end - span.start) * row_bytes[span.topic] for span in ranges)
-    if total <= max_bytes:
-        return ranges
-    part = max_bytes / total
-    rows = [max(1, int((span.end - span.start) * part)) for span in ranges]
-    return [Range(span.topic, span.partition, span.start, span.start + n) for span, n in zip(ranges, rows, strict=True)]
+    """Take about `max_bytes` of ranges: of each topic as much, and of its partitions in proportion to their lengths.
+
+    So quiet topics are read completely beside a hot one, and all partitions of a topic advance evenly.
+    """
+    sizes: dict[str, int] = {}
+    for span in ranges:
+        sizes[span.topic] = sizes.get(span.topic, 0) + (span.end - span.start) * row_bytes[span.topic]
+    budget = _even(sizes, max_bytes)
+    parts = {topic: min(1.0, budget / max(1, size)) for topic, size in sizes.items()}
+    rows = [max(1, int((span.end - span.start) * parts[span.topic])) for span in ranges]
+    return [replace(span, end=span.start + n) for span, n in zip(ranges, rows, strict=True)]
+
+
+def _even(sizes: Mapping[str, int], total: int) -> float:
+    """Return the largest amount that each topic may take, so that all together take about a total."""
+    left = float(total)
+    for count, size in zip(range(len(sizes), 0, -1), sorted(sizes.values()), strict=True):
+        if size * count > left:
+            return left / count
+        left -= size
+    return math.inf
 
 
 def part(whole: Range, number: int, count: int) -> Range:
     """Return one of `count` even parts of a range; some parts of a short range are empty."""
     start, end = (whole.start + (whole.end - whole.start) * edge // count for edge in (number, number + 1))
-    return Range(whole.topic, whole.partition, start, end)
+    return replace(whole, start=start, end=end)
 
 
-def chosen(given: Mapping[str, Mapping[int, int]], topics: dict[str, Topic]) -> dict[str, dict[int, int]]:
+def chosen(given: Mapping[str, Mapping[int, int]], topics: Mapping[str, Topic]) -> dict[str, dict[int, int]]:
     """Check the offsets of a user.
 
     Raises:
@@ -135,7 +160,7 @@ def cut(wanted: Range, rows: int) -> list[Range]:
     length = wanted.end - wanted.start
     count = max(1, length // rows)
     edges = [wanted.start + length * index // count for index in range(count + 1)]
-    return [Range(wanted.topic, wanted.partition, start, end) for start, end in itertools.pairwise(edges)]
+    return [replace(wanted, start=start, end=end) for start, end in itertools.pairwise(edges)]
 
 
 def _same(name: str, position: Position | None, topic: Topic) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -9,6 +10,7 @@ from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from calve.errors import SettingsError
 from calve.event.envelope.placeholder import check_unavailable_value
 from calve.event.envelope.shape import SHAPES
 from calve.network.host_names import is_loopback
@@ -52,11 +54,30 @@ METADATA = {
 UNUSED = "Accepted for compatibility with Data Prepper; no effect: Calve reads offset ranges, without a group."
 
 
+def _check_pattern(text: str) -> None:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise SettingsError(f"is not a regular expression: {error}") from error
+
+
 @dataclass(frozen=True)
 class TopicSettings:
-    """One topic and how its records become events."""
+    """One topic, or all that match a pattern, and how their records become events."""
 
-    name: str = option(doc="The topic; it must exist.", minimum=1, maximum=249)
+    name: str | None = option(None, "The topic; it must exist.", minimum=1, maximum=249)
+    pattern: str | None = option(
+        None,
+        "Instead of `name`: a regular expression that matches whole names, e.g. `shop\\..*`; topics may come and go. "
+        "It never takes Kafka's own topics (`__…`) nor topics that are named.",
+        minimum=1,
+        check=_check_pattern,
+    )
+    exclude: list[str] = option(
+        [],
+        "Topics that `pattern` leaves out: names or regular expressions.",
+        check=lambda patterns: list(map(_check_pattern, patterns)),
+    )
     group_id: str | None = option(None, "A consumer group; Calve commits its offsets for lag tools.", minimum=1)
     serde_format: Literal[
         "json", "plaintext", "bytes", "avro", "json_schema", "protobuf", "debezium", "maxwell", "dms"
@@ -82,6 +103,18 @@ class TopicSettings:
     consumer_max_poll_records: int = option(500, UNUSED, minimum=1)
     session_timeout: timedelta = option(timedelta(seconds=45), UNUSED)
     heart_beat_interval: timedelta = option(timedelta(seconds=5), UNUSED)
+
+    @property
+    def title(self) -> str:
+        """Its name or pattern."""
+        return self.name or self.pattern or ""
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require either a name or a pattern."""
+        if (self.name is None) == (self.pattern is None):
+            yield "", "set either name or pattern"
+        elif self.exclude and self.pattern is None:
+            yield "exclude", "is for topics with a pattern"
 
 
 @dataclass(frozen=True)
@@ -146,7 +179,13 @@ class KafkaSettings(SourceSettings):
     record_time: ClassVar[str] = "kafka_timestamp"
 
     bootstrap_servers: str | list[str] = option(doc="Brokers for the first connection, as host:port.", minimum=1)
-    topics: list[TopicSettings] = option(doc="The topics.", minimum=1, maximum=10)
+    topics: list[TopicSettings] = option(doc="The topics.", minimum=1)
+    metadata_refresh: timedelta = option(
+        timedelta(seconds=30),
+        "How often new topics and partitions are looked for, if there is a `pattern` or more than ten topics; else "
+        "all the time.",
+        minimum=timedelta(milliseconds=100),
+    )
     schema: SchemaSettings | None = option(
         None,
         "The schema registry or the schema of topics whose `serde_format` is avro, json_schema or protobuf. "
@@ -190,8 +229,8 @@ class KafkaSettings(SourceSettings):
             if topic.group_id:
                 yield Claim(
                     f"topics[{index}].group_id",
-                    ("group", self.servers, topic.name, topic.group_id),
-                    f"reads the topic {topic.name} as the group {topic.group_id}; set another group, because each "
+                    ("group", self.servers, topic.title, topic.group_id),
+                    f"reads the topic {topic.title} as the group {topic.group_id}; set another group, because each "
                     "pipeline must read the complete topic",
                 )
 
@@ -203,7 +242,7 @@ class KafkaSettings(SourceSettings):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield errors between several options."""
-        names = [topic.name for topic in self.topics]
+        names = [topic.title for topic in self.topics]
         formats = [topic.serde_format for topic in self.topics]
         for index, topic in enumerate(self.topics):
             if topic.serde_format in (*SHAPES, *FORMATS) and topic.key_mode == "include_as_field":
@@ -212,8 +251,9 @@ class KafkaSettings(SourceSettings):
                 yield f"topics[{index}].serde_format", "changes and events cannot be mixed; use a pipeline for each"
             elif topic.serde_format != formats[0] and {*FORMATS} & {topic.serde_format, formats[0]}:
                 yield f"topics[{index}].serde_format", "formats with a schema cannot be mixed; use a pipeline for each"
-            if topic.name in names[:index]:
-                yield f"topics[{index}].name", f"the topic {topic.name} is listed twice"
+            if topic.title in names[:index]:
+                key = "name" if topic.name else "pattern"
+                yield f"topics[{index}].{key}", f"the topic {topic.title} is listed twice"
         if self.unavailable_value is not None and formats[0] != "debezium":
             yield "unavailable_value", "is for topics with serde_format: debezium"
         yield from self._check_schema(formats[0])
@@ -238,7 +278,8 @@ class KafkaSettings(SourceSettings):
             yield "schema", f"serde_format {format} needs a schema, e.g. schema: {{registry_url: https://…:8081}}"
         if format not in (*FORMATS, "debezium") and self.schema is not None:
             yield "schema", f"serde_format {format} has no schema; use {' or '.join((*FORMATS, 'debezium'))}"
-        if self.schema is not None and self.schema.version != "latest" and len(self.topics) > 1:
+        is_one = len(self.topics) == 1 and self.topics[0].name
+        if self.schema is not None and self.schema.version != "latest" and not is_one:
             yield "schema.version", "a version belongs to one subject, so to one topic; use a pipeline for each topic"
 
     @property
@@ -250,7 +291,7 @@ class KafkaSettings(SourceSettings):
         """
         if self.schema is None:
             return None
-        subjects = [self.schema.subject or f"{topic.name}-value" for topic in self.topics]
+        subjects = [self.schema.subject or f"{topic.name}-value" for topic in self.topics if topic.name]
         return Serde(self.topics[0].serde_format, self.schema.with_text(), tuple(subjects))
 
     def client(self) -> dict[str, Any]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 
 from calve.acknowledge.progress import StagedBatches, counts
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
+from calve.record.target import BranchRef
 from calve.record.written import Ignored, Nulled, Rejects
 
 RECORD = StagedBatch(
@@ -47,3 +50,13 @@ def test_totals_that_were_returned_do_not_change_with_later_batches() -> None:
     for one in (progress, again):
         one.count(msgspec.structs.replace(RECORD, batch=4))
     assert msgspec.json.encode(first) == before
+
+
+def test_a_large_position_is_in_no_snapshot() -> None:
+    progress = StagedBatches(Totals(), "p")
+    for batch, topics in ((1, 10), (2, 5000)):
+        position = {f"topic-{number}": {"0": number} for number in range(topics)}
+        progress.add(msgspec.structs.replace(RECORD, batch=batch, position=position))
+    target = BranchRef("c", "ns.t", "main")
+    assert json.loads(progress.summary(target, 1)["calve.offsets"])["topic-9"] == {"0": 9}
+    assert "calve.offsets" not in progress.summary(target, 2)

@@ -22,6 +22,9 @@ from calve.table.completeness import Completeness
 
 __all__ = ["StagedBatches", "counts"]
 
+_MOST_OFFSETS = 64 << 10
+"""The most characters of a position in a snapshot: about a thousand topics of Kafka."""
+
 
 class StagedBatches:
     """The staged batches of one pipeline, oldest first. Its owner guards it with a lock.
@@ -80,14 +83,17 @@ class StagedBatches:
     def summary(self, target: BranchRef, through: int) -> dict[str, str]:
         """Return the snapshot summary of a commit of one table that ends with batch `through`.
 
-        `calve.offsets` is the source's position after that batch. `calve.complete-batch` is the last batch up to which
+        `calve.offsets` is the source's position after that batch, unless it is large: every table keeps it in each of
+        its snapshots. `calve.complete-batch` is the last batch up to which
         all tables have all rows: from these a lost state can be rebuilt.
         """
         after = self._committed.get(target, 0)
         batches = (rejects for batch, rejects in self._rejected.items() if after < batch <= through)
         rejected = sum(rejects.get(target.table, 0) for rejects in batches)
+        position = msgspec.json.encode(self._records[through].position).decode()
+        offsets = {"calve.offsets": position} if len(position) <= _MOST_OFFSETS else {}
         return {
-            "calve.offsets": msgspec.json.encode(self._records[through].position).decode(),
+            **offsets,
             "calve.complete-batch": str(min(self._records) - 1),
             "calve.rejected": str(rejected),
             **summary(self.event_time(target, through)),

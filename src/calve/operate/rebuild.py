@@ -75,7 +75,8 @@ def decide(evidence: Sequence[Evidence], is_only_table: bool) -> Decision:
     later = {mark.batch: mark.table for mark in evidence if mark.batch > batch}
     for number, table in later.items():
         if number not in positions:
-            problem = f"The snapshot of {table} with the source's position after batch {number} has expired"
+            what = f"The snapshot of {table} with the source's position after batch {number} has expired"
+            problem = f"{what}, or the position is too large for a snapshot"
             raise _undecided(problem, f"{_CHOICES}; {_RISK}")
     again = tuple((number, positions[number]) for number in sorted(later))
     return Decision(state_id, batch, positions.get(batch), again)

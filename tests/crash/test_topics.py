@@ -1,0 +1,84 @@
+"""Topics of a pattern are created, grown, deleted and recreated while a pipeline is killed: each record is one row."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from kit.running import Calve
+from services.kafka import Kafka
+
+pytestmark = [pytest.mark.crash, pytest.mark.services]
+
+KILLS = int(os.environ.get("CALVE_TOPIC_KILLS", "2"))
+TOPICS = int(os.environ.get("CALVE_TOPICS", "4"))
+YAML = """
+shop:
+  source:
+    kafka:
+      bootstrap_servers: ["{address}"]
+      metadata_refresh: 500ms
+      topics: [{{pattern: 'crash[.].*', exclude: ['.*[.]private']}}]
+  sink:
+    - iceberg:
+        table_identifier: shop.${{replaceRegex(getMetadata("kafka_topic"), "crash[.](.).*", "\\$1")}}
+        auto_create: true
+        metadata_columns: {{topic: kafka_topic}}
+        flush_interval: 200ms
+        commit_interval: 500ms
+"""
+
+
+class Topics:
+    """The topics, and what was sent to them."""
+
+    def __init__(self, broker: Kafka) -> None:
+        self.broker = broker
+        self.sent: Counter[tuple[str, int]] = Counter()
+        self._numbers = itertools.count()
+
+    def send(self, topic: str, partition: int = -1, count: int = 20) -> None:
+        numbers = list(itertools.islice(self._numbers, count))
+        self.broker.produce(topic, [b'{"n":%d}' % number for number in numbers], [partition])
+        self.sent.update((topic, number) for number in numbers)
+
+
+def rows(job: Calve) -> Counter[tuple[str, int]]:
+    tables = [job.rows(name) for name in job.tables("shop")] if (job.folder / "lakehouse").exists() else []
+    return Counter((row["topic"], row["n"]) for table in tables for row in table.to_pylist())
+
+
+def test_topics_come_grow_and_go_amid_kills_and_each_record_is_one_row(kafka_broker: Kafka, tmp_path: Path) -> None:
+    topics, job = Topics(kafka_broker), Calve(tmp_path, YAML.format(address=kafka_broker.address))
+    kafka_broker.create_topic("crash.private")
+    kafka_broker.produce("crash.private", [b'{"n":-1}'])
+    job.start()
+    try:
+        for kill in range(KILLS):
+            names = [f"crash.{'ab'[number % 2]}{kill}-{number}" for number in range(TOPICS)]
+            for name in names:
+                kafka_broker.create_topic(name)
+                topics.send(name)
+            job.until(lambda: rows(job).keys() & topics.sent.keys(), "the first rows")
+            kafka_broker.add_partitions(names[0], 3)
+            topics.send(names[0], 2)
+            job.kill()
+            topics.send(names[1])
+            job.start()
+            job.until(lambda: rows(job) == topics.sent, "every record is one row")
+            kafka_broker.delete_topic(names[2])
+            kafka_broker.delete_topic(names[3])
+            kafka_broker.create_topic(names[3])
+            topics.send(names[3], count=3)
+            job.kill() if kill % 2 else None
+            job.start() if kill % 2 else None
+        job.until(lambda: rows(job) >= topics.sent, "every record is a row")
+        assert job.stop() == 0, job.said()
+        assert rows(job) == topics.sent
+        assert list(job.dead_letters("shop")) == []
+    finally:
+        job.end()

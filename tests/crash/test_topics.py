@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from pyiceberg.exceptions import NoSuchNamespaceError
+from sqlalchemy.exc import OperationalError
 
 from kit.running import Calve
 from services.kafka import Kafka
@@ -48,7 +51,9 @@ class Topics:
 
 
 def rows(job: Calve) -> Counter[tuple[str, int]]:
-    tables = [job.rows(name) for name in job.tables("shop")] if (job.folder / "lakehouse").exists() else []
+    tables = []
+    with contextlib.suppress(NoSuchNamespaceError, OperationalError):  # nothing is written yet
+        tables = [job.rows(name) for name in job.tables("shop")]
     return Counter((row["topic"], row["n"]) for table in tables for row in table.to_pylist())
 
 

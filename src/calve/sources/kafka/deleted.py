@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
+from concurrent.futures import Future
 from functools import lru_cache
 from typing import Any
 
@@ -40,17 +41,24 @@ def topic_ids(client: dict[str, Any], topics: Collection[str]) -> dict[str, str]
     trouble, deadline = Trouble(client), time.monotonic() + _MISSING_SECONDS
     admin = _admin(tuple((name, value) for name, value in client.items() if name not in _CONSUMERS_OWN))
     ids: dict[str, str] = {}
-    while True:
-        asked = admin.describe_topics(TopicCollection(sorted({*topics} - ids.keys())), request_timeout=_ANSWER_SECONDS)
-        for name, future in asked.items():
-            try:
-                ids[name] = topic_id(future.result(_ANSWER_SECONDS + 1))
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise translate(error, f"topic {name}", trouble) from error
-        if len(ids) == len(topics) or time.monotonic() > deadline:
-            return ids
-        time.sleep(0.2)
+    while len(ids) < len(topics):
+        unknown = TopicCollection(sorted({*topics} - ids.keys()))
+        for name, future in admin.describe_topics(unknown, request_timeout=_ANSWER_SECONDS).items():
+            ids |= _id_of(name, future, trouble)
+        if time.monotonic() > deadline:
+            break
+        time.sleep(0.2 * (len(ids) < len(topics)))
+    return ids
+
+
+def _id_of(name: str, future: Future[Any], trouble: Trouble) -> dict[str, str]:
+    """Return the id of a topic by its name; nothing if it does not exist."""
+    try:
+        return {name: topic_id(future.result(_ANSWER_SECONDS + 1))}
+    except KafkaException as error:
+        if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise translate(error, f"topic {name}", trouble) from error
+        return {}
 
 
 def letters(deleted: Sequence[Range]) -> pa.RecordBatch:

@@ -100,7 +100,7 @@ class Group:
 
     def _note(self, error: KafkaError | None, partitions: list[TopicPartition]) -> None:
         errors = [error, *(partition.error for partition in partitions)]
-        answered = frozenset((one.topic, one.partition, one.offset) for one in partitions)
+        answered = frozenset((given.topic, given.partition, given.offset) for given in partitions)
         self._answers[answered] = next((cause for cause in errors if cause is not None), None)
 
 

@@ -118,11 +118,11 @@ def share(ranges: list[Range], row_bytes: dict[str, int], max_bytes: int) -> lis
 
 def _even(sizes: Mapping[str, int], total: int) -> float:
     """Return the largest amount that each topic may take, so that all together take about a total."""
-    left = float(total)
+    room = float(total)
     for count, size in zip(range(len(sizes), 0, -1), sorted(sizes.values()), strict=True):
-        if size * count > left:
-            return left / count
-        left -= size
+        if size * count > room:
+            return room / count
+        room -= size
     return math.inf
 
 

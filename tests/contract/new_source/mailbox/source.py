@@ -4,6 +4,7 @@ import pyarrow as pa
 
 from calve.sources.bounds import first_up_to
 from calve.sources.source import ALONE, EVENT, Backlog, Planned, Split
+from calve.state.durable import make_folder
 
 
 class Reader:
@@ -20,6 +21,7 @@ class Mailbox:
         self._folder, self._names = Path(folder.absolute().location), f"*{suffix}"
 
     def start(self, position, once, pending=()):
+        make_folder(self._folder)
         self._last = max((letter.body["number"] for letter in self._after(None)), default=0) if once else None
 
     def backlog(self, position):

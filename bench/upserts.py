@@ -26,7 +26,7 @@ from services.kafka import STEADY, Kafka
 
 TOPIC = "changes"
 PARTITIONS = 4
-MODES = ("equality-delete", "merge-on-read", "copy-on-write")
+MODES = ("merge-on-read", "equality-delete", "copy-on-write")
 SUMS = "count(*); sum(id); sum(n); sum(length(name) + length(note)); CAST(sum(amount) AS LONG); count(at)"
 COLUMNS = "id BIGINT, n BIGINT, name STRING, amount DOUBLE, `at` STRING, note STRING, PRIMARY KEY (id) NOT ENFORCED"
 UPSERT = "'format-version'='2', 'write.upsert.enabled'='true'"

@@ -145,6 +145,20 @@ class Laws:
         append(self.catalog, CommitTarget(NAME), Mark(f"other{self.number}", "s", 1), {1: files})
         self.model = collections.Counter({row: n for row, n in self.model.items() if row[0] not in keys})
 
+    def deletes_by_position(self) -> None:
+        """Commit deletes by position, as another pipeline does."""
+        self.deletes_of(self.chosen.sample(range(40), 3))
+
+    def deletes_of(self, keys: list[int]) -> None:
+        files = self.files([], keys)
+        append(
+            self.catalog,
+            CommitTarget(NAME, write_mode="merge-on-read"),
+            Mark(f"other{self.number}", "s", 1),
+            {1: files},
+        )
+        self.model = collections.Counter({row: n for row, n in self.model.items() if row[0] not in keys})
+
     def compacts(self) -> None:
         rewrite(MaintenanceContext(session.start(), self.catalog, CommitTarget(NAME)), {"rewrite-all": "true"})
 

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spark
 COUNT = 400
 MODES = {
     "append": {},
-    "equality-delete": {"identifier_columns": ["n"], "operation": "UPDATE"},
+    "equality-delete": {"identifier_columns": ["n"], "operation": "UPDATE", "write_mode": "equality-delete"},
     "upsert": {"identifier_columns": ["n"], "upsert": True},
     "merge-on-read": {"identifier_columns": ["n"], "operation": "UPDATE", "write_mode": "merge-on-read"},
     "copy-on-write": {"identifier_columns": ["n"], "operation": "UPDATE", "write_mode": "copy-on-write"},

@@ -1,4 +1,4 @@
-"""Wherever a driver dies that deletes by position, or a conversion of equality deletes: each key has its last row, once."""
+"""Wherever a driver dies that deletes by position, a conversion or a compaction: each key has its last row, once."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ SINK = """
 """
 TABLES = {
     "shop.vectors": (3, "merge-on-read"),
+    "shop.positions": (2, "merge-on-read"),
     "shop.keys": (3, "equality-delete"),
     "shop.old_keys": (2, "equality-delete"),
 }
@@ -43,11 +44,20 @@ POINTS = (
     "pipeline.after-acknowledge",
 )
 CONVERSION = ("commit.after-deletes", "commit.before-swap", "commit.after-swap")
+COMPACTED = ("shop.vectors", "shop.positions")
+COMPACTION = (
+    "maintain.after-copy",
+    "commit.after-deletes",
+    "commit.before-swap",
+    "commit.after-swap",
+    "commit.after-swap",
+)
+"""The swap of one table, then that of the other: the first one has nothing to compact any more."""
 
 
 @pytest.mark.crash
 @pytest.mark.spark
-def test_each_key_has_its_last_row_wherever_a_commit_or_a_conversion_died(doomed) -> None:
+def test_each_key_has_its_last_row_wherever_a_commit_a_conversion_or_a_compaction_died(doomed) -> None:
     calve, rows = doomed(YAML), {}
     for number, point in enumerate(["", *POINTS]):
         calve.feed(number, _events(number, rows))
@@ -56,24 +66,30 @@ def test_each_key_has_its_last_row_wherever_a_commit_or_a_conversion_died(doomed
         else:
             assert calve.once() == 0, calve.said()[-1500:]
     assert calve.once() == 0, calve.said()[-1500:]
-    assert _read(calve, "shop.vectors") == rows
+    assert [_read(calve, table) for table in COMPACTED] == [rows] * 2
     for table in CONVERTED:
         for point in CONVERSION:
-            command = calve.command("maintain", table, "--only", "convert")
-            environment = {**os.environ, VARIABLE: point}
-            done = subprocess.run(
-                command, cwd=calve.folder, capture_output=True, timeout=240, env=environment, check=False
-            )
-            assert done.returncode < 0, f"{point} was never reached: {done.stdout!r}"
+            _maintain_dies_at(calve, point, table, "--only", "convert")
         assert _read(calve, table) == rows
         summary = dict(calve.java_table(table).currentSnapshot().summary())
         assert summary["total-equality-deletes"] == "0"
+    for point in COMPACTION:
+        _maintain_dies_at(calve, point, *COMPACTED, "--only", "compact")
+        assert [_read(calve, table) for table in COMPACTED] == [rows] * 2
+    for table in COMPACTED:
+        assert dict(calve.java_table(table).currentSnapshot().summary())["total-data-files"] == "1"
     calve.feed(99, _events(99, rows))
     assert calve.once() == 0, calve.said()[-1500:]
     for table in CONVERTED:
         done = calve.call("maintain", table, "--only", "convert")
         assert done.exit_code == 0, done.output
-    assert [_read(calve, table) for table in TABLES] == [rows] * 3
+    assert [_read(calve, table) for table in TABLES] == [rows] * len(TABLES)
+
+
+def _maintain_dies_at(calve, point: str, *arguments: str) -> None:
+    command, environment = calve.command("maintain", *arguments), {**os.environ, VARIABLE: point}
+    done = subprocess.run(command, cwd=calve.folder, capture_output=True, timeout=240, env=environment, check=False)
+    assert done.returncode < 0, f"{point} was never reached: {done.stdout!r}"
 
 
 def _events(number: int, rows: dict[int, int]) -> list[dict[str, object]]:

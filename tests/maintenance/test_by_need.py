@@ -6,6 +6,7 @@ import time
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import get_args
 
 import pyarrow.parquet as pq
 import pytest
@@ -14,7 +15,9 @@ from calve.cli.maintenance_plan import lines, plan
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
 from calve.maintenance.by_need import BOUNDS_METADATA, Rounds
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.orphans import remove_orphans
+from calve.record.target import WriteMode
 from calve.table.limits import Limits
 from maintenance.conftest import STATE, Kept
 
@@ -28,6 +31,11 @@ PARTITIONS = (("city", "identity"), ("n", "truncate[100]"), ("city", "bucket[4]"
 def add(table: Kept, rows: dict[int, tuple[str | None, int]]) -> None:
     """Append rows, as a pipeline without keys does."""
     table.commit([file for file in table.stage(rows) if file.is_data])
+
+
+def beside(table: Kept, mode: WriteMode) -> MaintenanceContext:
+    """Maintenance beside a pipeline with a write mode."""
+    return MaintenanceContext(table.bench.spark, table.catalog, CommitTarget("db.t", write_mode=mode))
 
 
 def sort_descending(table: Kept) -> None:
@@ -125,11 +133,12 @@ def test_rows_that_a_merge_has_deleted_are_removed_when_they_are_many_and_merges
         table.oracle = {key: row for key, row in table.oracle.items() if key >= below}
 
     limits = replace(LIMITS, quiet=timedelta(minutes=10), max_snapshots=0)
-    merges, others = Rounds(table.bench, limits, only_quiet=True), Rounds(table.bench, limits)
+    merges, by_position, others = (Rounds(beside(table, mode), limits) for mode in get_args(WriteMode)[::-1])
     delete(6)
     assert not others.need().deletes
     delete(10)
     assert others.need().deletes
+    assert by_position.need().deletes
     assert not merges.need().deletes
     soon = time.time() + 61
     assert merges.need(soon).deletes

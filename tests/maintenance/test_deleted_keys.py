@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from calve.maintenance.copied_rows import copied
 from calve.maintenance.deleted_keys import Delete
-from calve.maintenance.join import copied
 from calve.table.loaded import Table
 from calve.write.stored import stored_schema
-from maintenance.test_join import COLUMNS, arrow_schema, table, written
+from maintenance.test_copied_rows import COLUMNS, arrow_schema, group, table, written
 
 NUMBERS = {name: number for number, name in enumerate(COLUMNS, 1)}
 NAMES = ("id", "code", "at", "day", "amount", "key", "raw")
@@ -28,10 +27,10 @@ def delete(made: Table, name: str, columns: tuple[str, ...], numbers: list[int |
 
 def left(made: Table, path: str, deletes: list[Delete]) -> list[int | None] | None:
     """Return the rows that a rewrite of a file keeps; None: it is left to Iceberg's action."""
-    found = copied(made, [([(path, deletes)], 2_000, 1)])
-    if found is None:
+    outcome = copied(made, [group([path], 2_000, keys=deletes)])
+    if outcome is None:
         return None
-    return [one for file in json.loads(found[0]) for one in pq.read_table(file["file-path"])["id"].to_pylist()]
+    return [key for file in outcome[0].files for key in pq.read_table(file.file_path)["id"].to_pylist()]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -1,213 +1,234 @@
-"""Small files are joined without Spark's SQL: the same rows, and only where copying them is enough."""
+"""The laws of rewriting files by copying rows: no row changes for any reader, whatever is committed meanwhile."""
 
 from __future__ import annotations
 
-import json
-from decimal import Decimal
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-import msgspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
 
-from calve.maintenance import join
+from calve.commit.fence import append
+from calve.commit.mark import CommitTarget, Mark
+from calve.engine import session
+from calve.errors import MaintenanceError
 from calve.maintenance.by_need import Rounds
-from calve.maintenance.deleted_keys import Delete
-from calve.maintenance.join import copied
-from calve.record.content_file import ContentFile
-from calve.record.target import Stream
-from calve.table.arrow_schema import arrow_schema
-from calve.table.loaded import Table
-from calve.write.writer import Writers
+from calve.maintenance.context import MaintenanceContext
+from calve.maintenance.join import join
+from calve.maintenance.keys_to_positions import keys_to_positions
+from calve.maintenance.rewrite import ANY_DELETE
+from calve.record.target import WriteMode
+from commit.test_changes import die_at
+from commit.test_positions import NAME, Laws
+from kit.examples import examples
 from maintenance.conftest import Kept
 from maintenance.test_by_need import LIMITS, add, files_of
+from maintenance.test_keys_to_positions import duckdb as duckdb
+from services import duckdb_iceberg
 
-COLUMNS = {
-    "id": "long",
-    "code": "int",
-    "ratio": "float",
-    "at": "timestamptz",
-    "day": "date",
-    "amount": "decimal(12,2)",
-    "key": "uuid",
-    "raw": "binary",
-    "tags": {"type": "list", "element-id": 20, "element": "string", "element-required": False},
-    "counts": {
-        "type": "map",
-        "key-id": 21,
-        "key": "string",
-        "value-id": 22,
-        "value": "long",
-        "value-required": False,
-    },
-    "inner": {"type": "struct", "fields": [{"id": 23, "name": "a", "type": "double", "required": False}]},
-}
+pytestmark = pytest.mark.spark
+
+ALL = {"rewrite-all": "true"}
+BUSY_COMMITS = examples(10)
 
 
-def table(folder: Path, columns: dict[str, object], partition: bool = False) -> Table:
-    fields = [
-        {"id": number, "name": name, "type": kind, "required": False}
-        for number, (name, kind) in enumerate(columns.items(), 1)
-    ]
-    parts = [{"source-id": 1, "field-id": 1000, "name": "part", "transform": "truncate[10]"}] if partition else []
-    return Table(
-        identifier="db.t",
-        uuid="u",
-        location=str(folder),
-        schema_json=json.dumps({"type": "struct", "schema-id": 0, "fields": fields}),
-        spec_json=json.dumps({"spec-id": 0, "fields": parts}),
-    )
+class Compacting(Laws):
+    """A table that is compacted while its pipeline and others commit."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, seed: int, kinds: list[str], version: int, mode: WriteMode
+    ) -> None:
+        super().__init__(spark, folder, seed, kinds, version)
+        self.mode, self.uses_equality_deletes = mode, mode == "equality-delete"
+
+    @property
+    def bench(self) -> MaintenanceContext:
+        return MaintenanceContext(session.start(), self.catalog, CommitTarget(NAME))
+
+    def upserts(self) -> None:
+        self.commit(self.mode, None, None)
+
+    def converts(self) -> None:
+        keys_to_positions(self.bench)
+
+    def lineage(self) -> dict[tuple[int, int], list[tuple[int, int]]]:
+        """The ids of rows, and when they changed."""
+        columns = "key, n, _row_id, _last_updated_sequence_number"
+        rows = self.catalog.spark.session.sql(f"select {columns} from lakehouse.{NAME}").collect()
+        ids: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        for key, n, row_id, updated in rows:
+            ids.setdefault((key, n), []).append((row_id, updated))
+        return {row: sorted(its) for row, its in ids.items()}
+
+    def compacts_beside(self, meanwhile: list[Callable[[], None]], overtake: Callable[[], None] | None) -> int:
+        """Join all files while others commit, one of them just before the swap; return how often it tried."""
+        overtaking, tries = [overtake] if overtake else [], []
+
+        def copied(point: str) -> None:
+            if point == "maintain.after-copy":
+                for action in meanwhile:
+                    action()
+
+        def before_swap(point: str) -> None:
+            if point == "commit.before-swap":
+                tries.append(point)
+                if overtaking:
+                    overtaking.pop()()
+                    tries.pop()  # its own swap
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("calve.maintenance.join.stop_at", copied)
+            patch.setattr("calve.maintenance.moved_deletes.swap", _hooked(before_swap))
+            assert join(self.bench, ALL) is not None
+        return len(tries) + bool(overtake)
 
 
-def row(number: int) -> dict[str, object]:
-    return {
-        "id": number,
-        "code": number,
-        "ratio": float("nan") if number == 3 else number / 2,
-        "at": 1_700_000_000_000_000 + number,
-        "day": number,
-        "amount": Decimal(number),
-        "key": number.to_bytes(16, "big"),
-        "raw": b"\x00" * number,
-        "tags": [str(number), None],
-        "counts": [("a", number)],
-        "inner": {"a": number * 1.5},
-    }
+def _hooked(hook: Callable[[str], None]) -> Callable[..., Any]:
+    from calve.commit.swap import swap
 
+    def hooked(*arguments: Any) -> Any:
+        hook("commit.before-swap")
+        return swap(*arguments)
 
-def written(table: Table, name: str, numbers: list[int | None]) -> list[str]:
-    """Write a file for some rows; None is a row of nulls."""
-    wanted = arrow_schema(table.schema)
-    columns = [
-        pa.array([None if one is None else row(one).get(each.name) for one in numbers], _storage(each.type)).cast(
-            each.type
-        )
-        for each in wanted
-    ]
-    writers = Writers(name, 10)
-    writers.write(Stream(0, ""), table, {}, pa.table(columns, schema=wanted))
-    return [described(file).file_path for one in writers.close().values() for file in one.files]
-
-
-def bare(paths: list[str]) -> list[tuple[str, list[Delete]]]:
-    """Return files to which no delete applies."""
-    return [(path, []) for path in paths]
-
-
-def _storage(kind: pa.DataType) -> pa.DataType:
-    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
-
-
-def described(file: bytes) -> ContentFile:
-    return msgspec.json.decode(file, type=ContentFile)
-
-
-def test_rows_of_every_type_are_copied_with_the_counts_and_bounds_of_their_files(tmp_path: Path) -> None:
-    made = table(tmp_path, COLUMNS)
-    paths = [*written(made, "a", [1, 2, None]), *written(made, "b", [3, 4])]
-    found = copied(made, [(bare(paths), 2_000, 1)])
-    assert found
-    [file] = [described(json.dumps(one).encode()) for one in json.loads(found[0])]
-    before = pa.concat_tables([pq.read_table(path) for path in paths])
-    after = pq.read_table(file.file_path)
-    assert after.schema.equals(before.schema, check_metadata=True)
-    assert str(after.to_pylist()) == str(before.to_pylist())
-    assert file.record_count == 5
-    assert file.null_value_counts
-    assert set(file.null_value_counts.values[:7]) == {1}
-
-
-def test_rows_go_to_the_partition_that_the_table_has_now(tmp_path: Path) -> None:
-    made = table(tmp_path, {"id": "long"}, partition=True)
-    paths = written(table(tmp_path, {"id": "long"}), "a", [1, 2, 11])
-    [found] = copied(made, [(bare(paths), 2_000, 1)]) or []
-    assert [(one["partition"], one["record-count"]) for one in json.loads(found)] == [([0], 2), ([10], 1)]
+    return hooked
 
 
 @pytest.mark.parametrize(
-    "now",
+    ("kinds", "version", "mode"),
     [
-        {"id": "long", "code": "int", "more": "string"},
-        {"id": "long"},
-        {"id": "long", "renamed": "int"},
+        (["int"], 3, "merge-on-read"),
+        (["string"], 2, "merge-on-read"),
+        (["date"], 2, "merge-on-read"),
+        (["int", "string"], 3, "equality-delete"),
+        (["uuid"], 2, "equality-delete"),
     ],
 )
-def test_files_with_other_columns_are_left_to_iceberg_and_nothing_is_left_behind(tmp_path: Path, now) -> None:
-    alike = {"id": "long", "code": "int"}
-    old = written(table(tmp_path, alike), "a", [1])
-    new = written(table(tmp_path, now), "b", [2])
-    assert copied(table(tmp_path, now), [(bare(new + old), 1_000, 1)]) is None
-    assert {str(one) for one in tmp_path.rglob("*.parquet")} == {*old, *new}
+def test_a_compaction_changes_no_row_whatever_others_did_before_and_do_meanwhile(
+    spark: SparkSession,
+    tmp_path: Path,
+    duckdb: duckdb_iceberg.Reader | None,
+    kinds: list[str],
+    version: int,
+    mode: WriteMode,
+) -> None:
+    for seed in range(examples(1)):
+        laws = Compacting(spark, tmp_path / f"{seed}", hash((seed, *map(len, kinds))), kinds, version, mode)
+        before = ("adds", "deletes", "deletes_by_key", "converts", "changes_columns", "changes_the_spec")
+        for _ in range(3):
+            for action in laws.chosen.sample(before, laws.chosen.choice((1, 2))):
+                getattr(laws, action)()
+            laws.upserts()
+            laws.upserts()
+            deaths = (None, "commit.before-swap", "commit.after-swap")
+            die_at(laws.chosen.choice(deaths), partial(join, laws.bench, ALL))
+            kept = laws.lineage() if version == 3 else {}
+            neighbours = [laws.upserts, laws.adds, laws.deletes_by_position, laws.deletes_by_key, laws.converts]
+            meanwhile = [laws.chosen.choice(neighbours) for _ in range(laws.chosen.choice((0, 1, 3)))]
+            laws.compacts_beside(meanwhile, laws.chosen.choice((None, laws.upserts, laws.adds)))
+            after = laws.lineage() if version == 3 else {}
+            assert {row: after[row] for row in kept if row in after} == {row: kept[row] for row in kept if row in after}
+            keys = dict(laws.java.currentSnapshot().summary())["total-equality-deletes"]
+            laws.check(has_equality_deletes=keys != "0")
+            if duckdb:
+                metadata = laws.java.operations().current().metadataFileLocation()
+                rows = duckdb.query("SELECT key, n FROM iceberg_scan(?)", metadata)
+                assert sorted(map(tuple, rows)) == sorted(laws.model.elements())
 
 
-def test_a_column_that_has_become_wider_is_copied(tmp_path: Path) -> None:
-    narrow = written(table(tmp_path, {"id": "int", "code": "int"}), "b", [7])
-    now = table(tmp_path, {"id": "long", "code": "int"})
-    [found] = copied(now, [(bare(narrow), 1_000, 1)]) or []
-    [file] = json.loads(found)
-    assert pq.read_table(file["file-path"]).to_pylist() == [{"id": 7, "code": 7}]
+@pytest.mark.parametrize("version", [2, 3])
+def test_a_compaction_beside_many_commits_needs_two_tries_and_moves_exactly_what_was_deleted_meanwhile(
+    spark: SparkSession, tmp_path: Path, version: int
+) -> None:
+    laws = Compacting(spark, tmp_path, 1, ["int"], version, "merge-on-read")
+    append(laws.catalog, CommitTarget(NAME), Mark("p", "s", 1), {1: laws.files(list(range(60)), [])})
+    laws.batch, laws.model = 1, type(laws.model)({(key, 1): 1 for key in range(60)})
+    for _ in range(3):
+        laws.upserts()
+    old = set(laws.model.elements())
+    assert laws.compacts_beside([laws.upserts] * BUSY_COMMITS, laws.upserts) == 2
+    laws.check(has_equality_deletes=False)
+    left = sum(1 for row in laws.model.elements() if row in old)
+    joined = [file for file in _files(laws) if "joined-" in file[0]]
+    assert sum(rows for _, rows in joined) == len(old)
+    assert sum(rows for _, rows in joined) - _hidden(laws, joined) == left
+    assert laws.java.currentSnapshot().operation() == "replace"
+    if version == 2:  # on 3 each data file has its vector
+        assert int(dict(laws.java.currentSnapshot().summary())["total-delete-files"]) < BUSY_COMMITS
 
 
-def test_a_group_that_makes_several_files_is_divided_evenly(tmp_path: Path) -> None:
-    made = table(tmp_path, {"id": "long", "code": "int"})
-    paths = [path for name in "abcd" for path in written(made, name, list(range(30_000)))]
-    size = sum(Path(path).stat().st_size for path in paths)
-    [found] = copied(made, [(bare(paths), size, 2)]) or []
-    rows = [one["record-count"] for one in json.loads(found)]
-    assert sum(rows) == 120_000
-    assert 2 <= len(rows) <= 4
+def _files(laws: Compacting) -> list[tuple[str, int]]:
+    rows = laws.catalog.spark.session.sql(f"select file_path, record_count from lakehouse.{NAME}.data_files").collect()
+    return [tuple(row) for row in rows]
 
 
-@pytest.mark.spark
+def _hidden(laws: Compacting, files: list[tuple[str, int]]) -> int:
+    """The positions that are deleted in some files, as Spark lists them."""
+    sql = f"select count(distinct file_path, pos) from lakehouse.{NAME}.position_deletes where file_path in ({{}})"
+    return int(laws.catalog.spark.session.sql(sql.format(", ".join(f"'{path}'" for path, _ in files))).first()[0])
+
+
+def test_a_compaction_is_given_up_and_its_copies_removed_if_its_files_are_not_there_any_more(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    laws = Compacting(spark, tmp_path, 1, ["int"], 3, "merge-on-read")
+    laws.upserts()
+    first = int(laws.java.currentSnapshot().snapshotId())
+    before = laws.model.copy()
+    laws.upserts()
+
+    def goes_back() -> None:
+        laws.java.manageSnapshots().setCurrentSnapshot(first).commit()
+        laws.model = before
+
+    for neighbour in (laws.compacts, goes_back):
+        with pytest.raises(MaintenanceError, match="by another writer"):
+            laws.compacts_beside([neighbour], None)
+        laws.check(has_equality_deletes=False)
+    assert not list(tmp_path.rglob("joined-*"))
+
+
 def test_a_table_keeps_its_rows_and_deletes_that_come_meanwhile_apply_to_joined_rows(kept, monkeypatch) -> None:
     table: Kept = kept((("city", "identity"),))
     for number in range(6):
         add(table, {number: ("x", number), 100 + number: (None, number)})
-    change, java_class = table.stage({3: ("x", 33)}, [4]), join.java_class
-
-    class Meanwhile:
-        """The Java class; something is committed between its plan and its commit."""
-
-        def __init__(self, *arguments: object) -> None:
-            self.java = java_class(*arguments).newInstance()
-
-        def newInstance(self) -> object:  # noqa: N802 # Java's name
-            return self
-
-        def plan(self, *arguments: object) -> object:
-            planned = self.java.plan(*arguments)
-            table.commit(change)
-            return planned
-
-        def deleteBytes(self) -> object:  # noqa: N802 # Java's name
-            return self.java.deleteBytes()
-
-        def commit(self, *arguments: object) -> None:
-            self.java.commit(*arguments)
-
-    monkeypatch.setattr(join, "java_class", Meanwhile)
-    found = Rounds(table.bench, LIMITS).run()
+    change = table.stage({3: ("x", 33)}, [4])
+    monkeypatch.setattr("calve.maintenance.join.stop_at", lambda _: table.commit(change))
+    done = Rounds(table.bench, LIMITS).run()
     monkeypatch.undo()
-    assert any("data files joined into" in step for step in found.done)
+    assert any("data files joined into" in step for step in done.done)
     assert table.rows() == table.oracle
     assert {Path(path).name[:7] for path in files_of(table)["city=null"]} == {"joined-"}
 
 
-@pytest.mark.spark
 @pytest.mark.parametrize("version", [2, 3])
-def test_files_with_equality_deletes_are_joined_and_tables_with_row_ids_are_left_to_icebergs_action(
-    kept, version: int
-) -> None:
+def test_files_with_equality_deletes_are_joined(kept, version: int) -> None:
     table: Kept = kept((("city", "identity"),), version)
     for number in range(6):
-        if version == 3:
-            add(table, {number: ("x", number)})
-        else:
-            table.change({number: ("x", number), 50: ("x", number)})
+        table.change({number: ("x", number), 50: ("x", number)})
     before = len(files_of(table)["city=x"])
     Rounds(table.bench, LIMITS).run()
     assert table.rows() == table.oracle
     after = files_of(table)["city=x"]
     assert len(after) < before
-    assert any(Path(path).name.startswith("joined-") for path in after) is (version == 2)
+    assert any(Path(path).name.startswith("joined-") for path in after)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_files_with_many_deleted_rows_are_rewritten_and_no_others(
+    spark: SparkSession, tmp_path: Path, version: int
+) -> None:
+    laws = Compacting(spark, tmp_path, 1, ["int"], version, "merge-on-read")
+    for keys in (range(10), range(20, 30)):
+        laws.batch += 1
+        append(laws.catalog, CommitTarget(NAME), Mark("p", "s", laws.batch), {laws.batch: laws.files(list(keys), [])})
+        laws.model.update((key, laws.batch) for key in keys)
+    laws.deletes_of([*range(5), 20])
+    untouched = [path for path, _ in _files(laws)]
+    done = join(laws.bench, ANY_DELETE | {"min-file-size-bytes": "0"}, None, 0.3, 1 << 30)
+    assert done is not None
+    assert (done.files, done.into) == (1, 1)
+    laws.check(has_equality_deletes=False)
+    assert sum(path in untouched for path, _ in _files(laws)) == 1
+    assert dict(laws.java.currentSnapshot().summary())["total-position-deletes"] == "1"

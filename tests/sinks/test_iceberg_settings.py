@@ -108,7 +108,7 @@ def test_the_defaults_are_the_rfcs_and_the_designs() -> None:
     assert (settings.commit_size, settings.max_batch_bytes, settings.max_open_writers) == (1 << 30, None, 256)
     assert (settings.auto_create, settings.schema_evolution, settings.case_insensitive) == (False, False, False)
     assert (settings.catalog, settings.dlq_prefix, settings.on_type_mismatch) == (None, None, None)
-    assert (settings.write_mode, settings.upsert, settings.dynamic) == ("equality-delete", False, False)
+    assert (settings.write_mode, settings.upsert, settings.dynamic) == ("merge-on-read", False, False)
 
 
 def test_a_type_of_column_types_that_is_none_is_refused_where_it_stands() -> None:
@@ -279,10 +279,11 @@ def test_a_type_or_partition_that_iceberg_lacks_is_refused_in_its_place(options:
 
 def test_columns_are_kept_only_where_older_rows_are_looked_for() -> None:
     options = "table_identifier: a.b, operation: '${/op}', identifier_columns: [id], partial_updates: keep"
-    (found,) = errors(options)
+    (found,) = errors(f"{options}, write_mode: equality-delete")
     assert found.startswith("partial_updates: keep needs the older row")
-    assert "set write_mode: merge-on-read or copy-on-write" in found
-    assert sink(f"{options}, write_mode: copy-on-write").partial_updates == "keep"
+    assert "remove write_mode: equality-delete" in found
+    for mode in ("", ", write_mode: copy-on-write"):
+        assert sink(f"{options}{mode}").partial_updates == "keep"
 
 
 @pytest.mark.parametrize("column", ["at", "day", "place.since"])

@@ -197,15 +197,15 @@ def test_a_property_that_cannot_be_read_is_warned_of_once_and_the_table_is_writt
     assert isinstance(made.known()["t"], Table)
 
 
-def test_a_column_that_spark_cannot_read_is_told_at_the_start_of_a_merge_mode():
+def test_a_column_that_spark_cannot_read_is_told_at_the_start_where_spark_finds_the_rows():
     schema = Schema(
         NestedField(1, "id", LongType(), required=True),
         NestedField(2, "in", StructType(NestedField(3, "at", TimeType()))),
         identifier_field_ids=[1],
     )
     timed = Table("t", "u", "/t", schema.model_dump_json(), '{"spec-id":0,"fields":[]}')
-    for mode in ("merge-on-read", "copy-on-write"):
-        settings = IcebergSettings(table_identifier="t", upsert=True, write_mode=mode)
+    for options in ({"write_mode": "copy-on-write"}, {"partial_updates": "keep"}):
+        settings = IcebergSettings(table_identifier="t", upsert=True, **options)
         with pytest.raises(UnsupportedError, match=r"cannot handle in\.at \(time\)"):
             SinkTargets(Tables(t=timed), settings, "t", Log("p")).open()
     SinkTargets(Tables(t=timed), IcebergSettings(table_identifier="t", upsert=True), "t", Log("p")).open()
@@ -227,9 +227,10 @@ def test_rows_are_not_deleted_by_a_key_that_readers_in_java_mistake():
     schema = Schema(*fields, identifier_field_ids=[1, 3])
     fixed = Table("t", "u", "/t", schema.model_dump_json(), '{"spec-id":0,"fields":[]}')
     changing = {"table_identifier": "t", "operation": "${/op}"}
+    by_key = IcebergSettings(**changing, write_mode="equality-delete")
     with pytest.raises(UnsupportedError, match=r"deleted by their key where of\.code is a fixed\[3\]"):
-        SinkTargets(Tables(t=fixed), IcebergSettings(**changing), "t", Log("p")).open()
-    SinkTargets(Tables(t=fixed), IcebergSettings(**changing, write_mode="copy-on-write"), "t", Log("p")).open()
+        SinkTargets(Tables(t=fixed), by_key, "t", Log("p")).open()
+    SinkTargets(Tables(t=fixed), IcebergSettings(**changing), "t", Log("p")).open()
     SinkTargets(Tables(t=fixed), IcebergSettings(table_identifier="t"), "t", Log("p")).open()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from calve.pipeline.plugins import PLUGINS
-from calve.record.target import MERGE_ON_READ
+from calve.record.target import EQUALITY_DELETE
 from calve.settings import SettingsErrors, parse_text
 from calve.sinks.iceberg.settings import IcebergSettings
 from kit.lake import Lake
@@ -28,12 +28,12 @@ def test_the_first_entry_that_matches_a_name_replaces_the_settings_of_the_sink()
     settings = parsed(
         {"name": "shop.orders", "identifier_columns": ["id"], "upsert": True, "commit_interval": "10s"},
         {"regex": r"shop\.(audit|log)_\d+", "branch": "raw", "column_types": {"at": "date"}},
-        {"name": "shop.o*", "write_mode": "merge-on-read", "on_type_mismatch": "dlq"},
+        {"name": "shop.o*", "write_mode": "copy-on-write", "on_type_mismatch": "dlq"},
         column_types={"at": "timestamptz", "n": "int"},
     )
     orders, other = settings.of("shop.orders"), settings.of("shop.others")
-    assert (orders.upsert, orders.identifier_columns, orders.write_mode) == (True, ["id"], "equality-delete")
-    assert (other.upsert, other.write_mode, other.on_type_mismatch) == (False, MERGE_ON_READ, "dlq")
+    assert (orders.upsert, orders.identifier_columns, orders.write_mode) == (True, ["id"], "merge-on-read")
+    assert (other.upsert, other.write_mode, other.on_type_mismatch) == (False, "copy-on-write", "dlq")
     assert (orders.commit_interval, other.commit_interval) == (timedelta(seconds=10), timedelta(minutes=5))
     assert settings.of("shop.audit_12").column_types == {"at": "date", "n": "int"}
     assert settings.of("shop.audit_12x").branch is None, "a regular expression matches the whole name"
@@ -81,7 +81,7 @@ def test_tables_with_keys_branches_types_and_operations_of_their_own_are_written
                     "name": "shop.orders",
                     "identifier_columns": ["id"],
                     "operation": "${/op}",
-                    "write_mode": MERGE_ON_READ,
+                    "write_mode": EQUALITY_DELETE,
                 },
                 {"name": "shop.lines", "identifier_columns": ["order", "line"], "upsert": True},
                 {"name": "shop.*", "branch": "raw", "column_types": {"n": "string"}},
@@ -105,6 +105,6 @@ def test_tables_with_keys_branches_types_and_operations_of_their_own_are_written
     assert [row["n"] for row in lake.rows["shop.log"]] == ["1", "1"]
     assert lake.codes() == ["NO_KEY", "UNKNOWN_OPERATION"]
     written = {(entry.table, entry.branch, entry.write_mode) for receipt in receipts for entry in receipt.tables}
-    assert {("shop.orders", "main", MERGE_ON_READ), ("shop.log", "raw", "equality-delete")} <= written
+    assert {("shop.orders", "main", EQUALITY_DELETE), ("shop.log", "raw", "merge-on-read")} <= written
     keys = {name: lake.catalog.load(name).schema.identifier_field_names() for name in ("shop.orders", "shop.lines")}  # type: ignore[union-attr]
     assert keys == {"shop.orders": {"id"}, "shop.lines": {"order", "line"}}

@@ -7,6 +7,8 @@ import json
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
+from calve.stop_point import VARIABLE
+
 pytestmark = pytest.mark.spark
 
 
@@ -42,24 +44,32 @@ def test_options_that_an_existing_table_does_not_follow_and_a_table_that_is_gone
     lakehouse.close()
 
 
-@pytest.mark.parametrize("mode", ["equality-delete", "merge-on-read"])
-def test_a_start_says_which_readers_cannot_read_the_table_and_how_to_choose(calve, mode) -> None:
-    job = calve(yaml(upsert=True, identifier_columns=["id"], write_mode=mode))
-    (job.folder / "in").mkdir(exist_ok=True)
-    for number in range(2):
-        (job.folder / "in" / f"{number}.ndjson").write_text('{"id": 1}\n')
-        assert job.once() == 0, job.said()
-    line = (
-        "rows are changed by equality deletes, which Spark, Trino, Flink and DuckDB read, and PyIceberg and Snowflake "
-        "do not; for these set write_mode: merge-on-read"
+def test_a_pipeline_of_the_old_default_says_once_what_changes_and_goes_on_exactly(calve) -> None:
+    old, new = (
+        yaml(upsert=True, identifier_columns=["id"], **more) for more in ({"write_mode": "equality-delete"}, {})
     )
-    is_unread = mode == "equality-delete"
-    assert job.said().count(line) == 2 * is_unread
+    job = calve(old)
+    (job.folder / "in").mkdir(exist_ok=True)
+    unread = (
+        "rows are changed by equality deletes, which Spark, Trino, Flink and DuckDB read, and PyIceberg and Snowflake "
+        "do not; for these remove write_mode: equality-delete"
+    )
+    changed = "shop.t has 3 rows of equality deletes. From now on its rows are deleted by position"
+
+    def runs(number: int, **environment: str) -> int:
+        rows = "".join(f'{{"id": {key}, "n": {number}}}\n' for key in (number, 1, 9))
+        (job.folder / "in" / f"{number}.ndjson").write_text(rows)
+        return int(job.once(**environment))
+
+    assert [runs(number) for number in range(2)] == [0, 0], job.said()
+    assert runs(2, **{VARIABLE: "pipeline.after-stage"}) != 0
+    assert (job.said().count(unread), job.said().count(changed)) == (3, 0)
     lakehouse = SqlCatalog("lakehouse", uri=f"sqlite:///{job.folder}/lakehouse/catalog.db")
-    scan = lakehouse.load_table("shop.t").scan()
-    if is_unread:
-        with pytest.raises(ValueError, match="equality deletes"):
-            scan.to_arrow()
-    else:
-        assert scan.to_arrow()["id"].to_pylist() == [1]
+    with pytest.raises(ValueError, match="equality deletes"):
+        lakehouse.load_table("shop.t").scan().to_arrow()
+    job.configure(new)
+    assert [runs(number) for number in (3, 4)] == [0, 0], job.said()
+    assert (job.said().count(unread), job.said().count(changed)) == (3, 1)
+    rows = lakehouse.load_table("shop.t").scan().to_arrow().sort_by("id").to_pylist()
+    assert [(row["id"], row["n"]) for row in rows] == [(0, 0), (1, 4), (2, 2), (3, 3), (4, 4), (9, 4)]
     lakehouse.close()

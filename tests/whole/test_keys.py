@@ -76,6 +76,7 @@ dotted:
         auto_create: true
         operation: "${/op}"
         identifier_columns: [user.id]
+        write_mode: equality-delete
         partition_by: ["bucket(2, user.id)"]
 """
 

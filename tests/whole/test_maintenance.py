@@ -32,7 +32,13 @@ Row = tuple[Any, int]
 def configuration(port: int) -> str:
     """Two tables of one stream: `db.rows` is left to `calve maintain`, `db.own` is converted by the pipeline."""
     spec = [{"column": "city", "transform": "identity"}]
-    sink = {"operation": "${/op}", "identifier_columns": ["id"], "auto_create": True, **QUICK}
+    sink = {
+        "operation": "${/op}",
+        "write_mode": "equality-delete",
+        "identifier_columns": ["id"],
+        "auto_create": True,
+        **QUICK,
+    }
     rows = {"schema": {"columns": COLUMNS, "partition_spec": spec}, "table_properties": {"format-version": "3"}}
     own = {"schema": {"columns": COLUMNS}, "equality_delete_limit": 25}
     sinks = [

@@ -19,10 +19,11 @@ KEYED = {"auto_create": True, "identifier_columns": ["id"]}
 ROWS = KEYED | {
     "table_identifier": "lake.rows",
     "operation": "${/op}",
+    "write_mode": "equality-delete",
     "exclude_keys": ["op"],
     "dlq": {"table": "ops.dead"},
 }
-COPY = KEYED | {"operation": '${getMetadata("iceberg_operation")}', "write_mode": "merge-on-read"}
+COPY = KEYED | {"operation": '${getMetadata("iceberg_operation")}'}
 LATER = [("update", 1, "y"), ("delete", 2, None), ("insert", 20, "x"), ("update", 3, "y")]
 
 

@@ -241,17 +241,34 @@ public class Attempt {
     finish(update, branch, summary);
   }
 
-  /** Add a snapshot that replaces delete files by others, which delete the same rows. */
-  public void replaceDeletes(String branch, List added, List removed, String summary) throws Exception {
+  /**
+   * Add a snapshot that replaces files by others with the same rows: the data files `gone` by `files`, which get the
+   * sequence number `sequence`, and the delete files `removed` by `added`.
+   */
+  public void replace(
+      String branch, String files, List gone, long sequence, List added, List removed, String summary)
+      throws Exception {
     RewriteFiles update = transaction.newRewrite();
     update.validateFromSnapshot(SnapshotUtil.latestSnapshot(transaction.currentMetadata(), branch).snapshotId());
+    Map specs = transaction.table().specs();
+    JsonNode all = JsonUtil.mapper().readTree(files);
+    if (all.size() > 0) {
+      update.dataSequenceNumber(sequence);
+    }
+    for (Iterator nodes = all.elements(); nodes.hasNext();) {
+      update.addFile((DataFile) read((JsonNode) nodes.next(), specs));
+    }
+    List old = gone == null ? Collections.emptyList() : gone;
+    for (Iterator each = old.iterator(); each.hasNext();) {
+      update.deleteFile((DataFile) each.next());
+    }
     for (Iterator each = added.iterator(); each.hasNext();) {
       update.addFile((DeleteFile) each.next());
     }
     for (Iterator each = removed.iterator(); each.hasNext();) {
       update.deleteFile((DeleteFile) each.next());
     }
-    stayIfFew(update, added.size() + removed.size());
+    stayIfFew(update, all.size() + old.size() + added.size() + removed.size());
     finish(update, branch, summary);
   }
 

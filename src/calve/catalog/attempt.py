@@ -145,15 +145,27 @@ class Attempt:
         texts = msgspec.json.encode(files).decode(), json.dumps(summary)
         called(self._java, "change", branch, texts[0], added, removed, texts[1])
 
-    def replace_deletes(self, branch: str, added: Any, removed: Any) -> None:
-        """Add a snapshot that replaces delete files by others, which delete the same rows.
+    def replace(
+        self,
+        branch: str,
+        added: Any,
+        removed: Any,
+        files: Sequence[ContentFile] = (),
+        gone: Any = None,
+        sequence_number: int = 0,
+    ) -> None:
+        """Add a snapshot that replaces files by others, which have the same rows and delete the same ones.
 
         Args:
             branch: The branch that gets it.
             added: A Java list of delete files; a refused attempt removes them.
             removed: A Java list of delete files.
+            files: Data files; a refused attempt leaves them.
+            gone: A Java list of the data files that they replace.
+            sequence_number: The sequence number of `files`: later equality deletes apply to their rows.
         """
-        called(self._java, "replaceDeletes", branch, added, removed, "{}")
+        texts = msgspec.json.encode(files).decode(), "{}"
+        called(self._java, "replace", branch, texts[0], gone, sequence_number, added, removed, texts[1])
 
     def clear(self, branch: str, summary: Mapping[str, str]) -> None:
         """Add a snapshot without any row to the transaction."""

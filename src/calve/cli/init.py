@@ -43,11 +43,7 @@ _KEYED = """\
 _CHANGED = """\
         identifier_columns: [{key}]
         upsert: true                       # the envelope has the operation; a repeated record leaves one row
-        write_mode: merge-on-read          # every reader can read that
         # partition_by: ["day({time})"]
-"""
-_COPIED = """\
-        write_mode: merge-on-read          # rows are updated and deleted; every reader can read that
 """
 _MIRRORED = """\
         operation: "${{getMetadata(\\"iceberg_operation\\")}}"
@@ -167,14 +163,14 @@ def _pipeline(answers: Answers, proposed: Proposal) -> str:
 def _changes(answers: Answers, proposed: Proposal) -> str:
     """Return the options of the sink about keys and partitions: those that are certain, and others as comments."""
     if answers.source in ("postgres", "mysql"):
-        return _COPIED
-    form = {"iceberg": _MIRRORED + _COPIED}.get(answers.source, _CHANGED if proposed.is_change else _KEYED)
+        return ""
+    form = {"iceberg": _MIRRORED}.get(answers.source, _CHANGED if proposed.is_change else _KEYED)
     is_chosen = bool(answers.key)
     return form.format(
         key=", ".join(json.dumps(name, ensure_ascii=False) for name in proposed.key) or "id",
         time=(proposed.times or ("created_at",))[0],
         begin="" if is_chosen else "# ",
-        end="\n        upsert: true\n        write_mode: merge-on-read" if is_chosen else "",
+        end="\n        upsert: true" if is_chosen else "",
     )
 
 

@@ -2,10 +2,13 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.Collections;
+import java.util.Comparator;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -47,6 +50,7 @@ import org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecut
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ArrayNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.DoubleNode;
+import org.apache.iceberg.util.ContentFileUtil;
 import org.apache.iceberg.util.JsonUtil;
 import org.apache.iceberg.util.SnapshotUtil;
 import org.apache.iceberg.util.StructLikeWrapper;
@@ -59,11 +63,15 @@ public class Positions {
   private static final ExecutorService THIS_THREAD = MoreExecutors.newDirectExecutorService();
   private static final int VECTORS = 3;
 
+  /** Of more positions their delete file is not written again, if it may stay. */
+  private static final long MOST_CARRIED = 1000000;
+
   private BaseTable table;
   private int version;
   private Snapshot head;
   private Loader loader;
   private Map tasks;
+  private Set live;
   private List added;
   private List removed;
 
@@ -203,8 +211,81 @@ public class Positions {
     head = SnapshotUtil.latestSnapshot(transaction.currentMetadata(), branch);
     loader = new Loader(new Opener(EncryptingFileIO.combine(table.io(), table.encryption())));
     tasks = new HashMap();
+    live = new HashSet();
     added = new ArrayList();
     removed = new ArrayList();
+  }
+
+  /** Begin with files that are planned already; they are those of the branch's snapshot. */
+  public void begin(BaseTransaction transaction, String branch, List planned) {
+    begin(transaction, branch);
+    for (Iterator each = planned.iterator(); each.hasNext();) {
+      FileScanTask task = (FileScanTask) each.next();
+      tasks.put(task.file().location(), task);
+    }
+  }
+
+  /**
+   * Find data files of an older snapshot again. False: the branch does not go on from there, or has not all of them. Then
+   * `isLive` still knows the files that the branch has.
+   */
+  public boolean follow(BaseTransaction transaction, String branch, long snapshot, List paths) throws Exception {
+    begin(transaction, branch);
+    if (head == null) {
+      return false;
+    }
+    Set wanted = new HashSet(paths);
+    CloseableIterable planned = scan(new ArrayList()).planFiles();
+    for (Iterator each = planned.iterator(); each.hasNext();) {
+      FileScanTask task = (FileScanTask) each.next();
+      live.add(task.file().location());
+      if (wanted.contains(task.file().location())) {
+        tasks.put(task.file().location(), task);
+      }
+    }
+    planned.close();
+    return tasks.size() == wanted.size() && SnapshotUtil.isAncestorOf(table, head.snapshotId(), snapshot);
+  }
+
+  /** Whether the branch has a data file, after `follow`. */
+  public boolean isLive(String path) {
+    return live.contains(path);
+  }
+
+  /** The version of the table's format. */
+  public int version() {
+    return version;
+  }
+
+  /** The data files that were planned, or followed. */
+  public List files() {
+    List found = new ArrayList();
+    for (Iterator each = tasks.values().iterator(); each.hasNext();) {
+      found.add(((FileScanTask) each.next()).file());
+    }
+    return found;
+  }
+
+  /** The rows of a planned file that deletes by position hide, a bit for each. */
+  public byte[] hidden(String path) {
+    PositionDeleteIndex index = before((FileScanTask) tasks.get(path), path);
+    Bits bits = new Bits();
+    if (index != null) {
+      index.forEach(bits);
+    }
+    return bits.rows.toByteArray();
+  }
+
+  /** The equality deletes that apply to a planned file. */
+  public List equalityDeletes(String path) {
+    List found = new ArrayList();
+    for (Iterator each = ((FileScanTask) tasks.get(path)).deletes().iterator(); each.hasNext();) {
+      DeleteFile file = (DeleteFile) each.next();
+      if (file.content() == FileContent.EQUALITY_DELETES) {
+        found.add(file.location());
+      }
+    }
+    return found;
   }
 
   private static boolean isPlain(ContentFile file) {
@@ -377,12 +458,98 @@ public class Positions {
    * `positions` 8 bytes for each position, one path's after another's.
    */
   public long write(String staged, String paths, byte[] counts, byte[] positions) throws Exception {
+    Writer writer = writer();
+    long written = write(writer, staged, paths, counts, positions);
+    close(writer);
+    return written;
+  }
+
+  /**
+   * Write the deletes of rows of staged files that replace all followed ones: the arguments are those of `write`. Deletes of
+   * followed files alone go, and position deletes of several files are joined into one.
+   */
+  public void move(String staged, String paths, byte[] counts, byte[] positions) throws Exception {
+    List shared = retire(counts.length > 0);
+    if (counts.length == 0 && shared.isEmpty()) {
+      return;
+    }
+    Writer writer = writer();
+    for (Iterator each = shared.iterator(); each.hasNext();) {
+      carry((DeleteFile) each.next(), writer);
+    }
+    write(writer, staged, paths, counts, positions);
+    close(writer);
+  }
+
+  /**
+   * Remove the deletes of followed files; return those that other files share, the small ones, to be written again: one at
+   * least if rows move, because Iceberg adds no delete file to a rewrite that removes none.
+   */
+  private List retire(boolean moves) {
+    Map files = new LinkedHashMap();
+    for (Iterator each = tasks.values().iterator(); each.hasNext();) {
+      for (Iterator its = ((FileScanTask) each.next()).deletes().iterator(); its.hasNext();) {
+        DeleteFile file = (DeleteFile) its.next();
+        if (file.content() == FileContent.POSITION_DELETES) {
+          files.put(file.location() + ":" + file.contentOffset(), file);
+        }
+      }
+    }
+    List shared = new ArrayList();
+    for (Iterator each = files.values().iterator(); each.hasNext();) {
+      DeleteFile file = (DeleteFile) each.next();
+      if (ContentFileUtil.isFileScoped(file)) {
+        removed.add(file);
+      } else if (version < VECTORS) {
+        shared.add(file);
+      }
+    }
+    Collections.sort(shared, new ByRows());
+    int many = 0;
+    for (long rows = 0; many < shared.size(); many++) {
+      rows += ((DeleteFile) shared.get(many)).recordCount();
+      if (rows > MOST_CARRIED && (many > 0 || !moves)) {
+        break;
+      }
+    }
+    removed.addAll(shared.subList(0, many));
+    return new ArrayList(shared.subList(0, many));
+  }
+
+  /** Write again what a delete file has about other files of the branch. */
+  private void carry(DeleteFile file, Writer writer) throws Exception {
+    loader.loadPositionDeletes(Collections.singletonList(file), "");
+    PartitionSpec spec = spec(file);
+    for (Iterator each = ((Map) loader.loaded.get(file.location())).entrySet().iterator(); each.hasNext();) {
+      Map.Entry entry = (Map.Entry) each.next();
+      String path = entry.getKey().toString();
+      if (live.contains(path) && !tasks.containsKey(path)) {
+        PositionDeleteIndex index = (PositionDeleteIndex) entry.getValue();
+        Bits bits = new Bits();
+        index.forEach(bits);
+        for (int at = bits.rows.nextSetBit(0); at >= 0; at = bits.rows.nextSetBit(at + 1)) {
+          writer.delete(path, file, spec, at, null);
+        }
+      }
+    }
+  }
+
+  private Writer writer() {
+    return version >= VECTORS ? (Writer) new Vectors(table) : (Writer) new PositionDeletes(table);
+  }
+
+  private void close(Writer writer) throws Exception {
+    DeleteWriteResult result = writer.close();
+    added = result.deleteFiles();
+    removed.addAll(result.rewrittenDeleteFiles());
+  }
+
+  private long write(Writer writer, String staged, String paths, byte[] counts, byte[] positions) throws Exception {
     Map files = new HashMap();
     for (Iterator nodes = JsonUtil.mapper().readTree(staged).elements(); nodes.hasNext();) {
       ContentFile file = read((JsonNode) nodes.next());
       files.put(file.location(), file);
     }
-    Writer writer = version >= VECTORS ? (Writer) new Vectors(table) : (Writer) new PositionDeletes(table);
     ByteBuffer many = ByteBuffer.wrap(counts).order(ByteOrder.LITTLE_ENDIAN);
     ByteBuffer each = ByteBuffer.wrap(positions).order(ByteOrder.LITTLE_ENDIAN);
     long written = 0;
@@ -394,14 +561,11 @@ public class Positions {
       for (long left = many.getLong(); left > 0; left--) {
         long position = each.getLong();
         if (before == null || !before.isDeleted(position)) {
-          writer.delete(file, spec(file), position, before);
+          writer.delete(path, file, spec(file), position, before);
           written++;
         }
       }
     }
-    DeleteWriteResult result = writer.close();
-    added = result.deleteFiles();
-    removed.addAll(result.rewrittenDeleteFiles());
     return written;
   }
 
@@ -438,8 +602,9 @@ public class Positions {
     return ContentFileParser.fromJson(file, table.specs());
   }
 
+  /** Deletes a row of a data file `path`, in the partition of `file`. */
   private interface Writer {
-    void delete(ContentFile file, PartitionSpec spec, long position, PositionDeleteIndex before) throws Exception;
+    void delete(String path, ContentFile file, PartitionSpec spec, long position, PositionDeleteIndex before) throws Exception;
 
     DeleteWriteResult close() throws Exception;
   }
@@ -453,9 +618,9 @@ public class Positions {
       writer = new BaseDVFileWriter(files(table, FileFormat.PUFFIN), known);
     }
 
-    public void delete(ContentFile file, PartitionSpec spec, long position, PositionDeleteIndex before) {
-      known.indexes.put(file.location(), before);
-      writer.delete(file.location(), position, spec, file.partition());
+    public void delete(String path, ContentFile file, PartitionSpec spec, long position, PositionDeleteIndex before) {
+      known.indexes.put(path, before);
+      writer.delete(path, position, spec, file.partition());
     }
 
     public DeleteWriteResult close() throws Exception {
@@ -481,8 +646,8 @@ public class Positions {
           granularity == null ? DeleteGranularity.PARTITION : DeleteGranularity.fromString(granularity));
     }
 
-    public void delete(ContentFile file, PartitionSpec spec, long position, PositionDeleteIndex before) {
-      writer.write(row.set(file.location(), position), spec, file.partition());
+    public void delete(String path, ContentFile file, PartitionSpec spec, long position, PositionDeleteIndex before) {
+      writer.write(row.set(path, position), spec, file.partition());
     }
 
     public DeleteWriteResult close() throws Exception {
@@ -514,6 +679,20 @@ public class Positions {
         loaded.put(key, value);
       }
       return value;
+    }
+  }
+
+  private static class ByRows implements Comparator {
+    public int compare(Object one, Object other) {
+      return Long.compare(((DeleteFile) one).recordCount(), ((DeleteFile) other).recordCount());
+    }
+  }
+
+  private static class Bits implements LongConsumer {
+    private final BitSet rows = new BitSet();
+
+    public void accept(long row) {
+      rows.set((int) row);
     }
   }
 

@@ -17,6 +17,8 @@ from calve.errors import InvariantError
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
 from calve.stop_point import fail_if
+from calve.table.kinds import Limit
+from calve.table.spark_types import check_types
 
 __all__ = ["Lose", "Report", "refuse", "stage"]
 
@@ -26,6 +28,7 @@ Lose = Callable[[int, Sequence[bytes]], None]
 _STEP = "commit"
 _LONG_SECONDS = 5.0
 """After so long an attempt takes no more batches to merge: the longer, the likelier another writer is faster."""
+_MERGE = "keys or files that need a MERGE"
 _REJECTED = "calve.rejected"
 _WHO = ("calve.pipeline", "calve.state")
 _Batches = Mapping[int, Sequence[ContentFile]]
@@ -124,6 +127,7 @@ def _stage(
     with unforeseen_errors(_STEP, target.identifier):
         fail_if("commit.stage", lambda: [file.file_path for file in files])
         if deletes and target.write_mode != EQUALITY_DELETE:
+            check_types(begun.load(), _MERGE, Limit.NO_MERGE, _STEP, "Set write_mode: equality-delete")
             catalog.spark.describe(summary.get(_WHO[0], "calve"), f"merge into {target.identifier}")
             lost = merge_changes(catalog, begun.transaction, target.branch, target.write_mode, deletes)
             files, deletes = [file for file in files if file.is_data], []

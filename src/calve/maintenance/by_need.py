@@ -5,15 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from calve.maintenance.branch_state import BranchInspector, BranchState
 from calve.maintenance.compact import rewrite_deletes
 from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.join import join
 from calve.maintenance.old_snapshots import Expiry, expiry
-from calve.maintenance.rewrite import NO_SIZE, maintaining, rewrite
+from calve.maintenance.rewrite import ANY_DELETE, NO_SIZE, RewrittenFiles, maintaining, rewrite
 from calve.maintenance.small_files import Compaction, compaction
 from calve.observe.humanize import many
+from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
 from calve.table.limits import Limits
 
 __all__ = ["BOUNDS_METADATA", "MOST_MANIFESTS", "Need", "Round", "Rounds"]
@@ -78,16 +80,19 @@ class Round:
 class Rounds:
     """The rounds of one branch; remembers its manifests from one round to the next.
 
+    Beside a MERGE, and beside deletes by position where rows cannot be copied, what is written now is left alone:
+    one of both would have to begin again. The target says how the pipeline deletes rows.
+
     Args:
         context: The table and its branch.
         limits: When it needs maintenance.
-        only_quiet: Compact only what is not written now: a MERGE would have to be repeated.
     """
 
-    def __init__(self, context: MaintenanceContext, limits: Limits, only_quiet: bool = False) -> None:
+    def __init__(self, context: MaintenanceContext, limits: Limits) -> None:
         self._context = context
         self._limits = limits
-        self._only_quiet = only_quiet
+        self._write_mode = context.target.write_mode
+        self._is_left = False
         self._inspector = BranchInspector(context)
         self._expired = 0.0
         self._cleaned = 0.0
@@ -107,7 +112,7 @@ class Rounds:
         files = sum(partition.files for partition in branch.partitions)
         return Need(
             branch,
-            compaction(branch.partitions, branch.target_bytes, self._limits, at, self._only_quiet),
+            compaction(branch.partitions, branch.target_bytes, self._limits, at, not self._may_disturb(branch)),
             expiry(branch.history, self._limits, at, self._expired),
             self._has_deletes(branch, at),
             self._context.is_main and branch.manifests > max(MOST_MANIFESTS, files // _FULL_MANIFEST),
@@ -118,9 +123,17 @@ class Rounds:
         """Return whether deleted rows are worth a rewrite, more than what the last one had to leave."""
         if branch.deleted_share <= max(_DELETED, self._cleaned):
             return False
+        return self._may_disturb(branch) or self._is_calm(branch, now)
+
+    def _may_disturb(self, branch: BranchState) -> bool:
+        """Return whether files may be rewritten that are written now."""
+        copies = self._write_mode == MERGE_ON_READ and not branch.table.sortOrder().isSorted()
+        return copies or self._write_mode == EQUALITY_DELETE
+
+    def _is_calm(self, branch: BranchState, now: float) -> bool:
         recent = [snapshot.at for snapshot in branch.history.line[:_RECENT]] or [now]
         pause = max((recent[0] - recent[-1]) / max(len(recent) - 1, 1), now - recent[0])
-        return not self._only_quiet or pause >= min(_CALM_SECONDS, self._limits.quiet.total_seconds())
+        return pause >= min(_CALM_SECONDS, self._limits.quiet.total_seconds())
 
     def run(self, now: float | None = None) -> Round:
         """Do what is due: one rewrite of at most `round_bytes`, then what is cheap. May be repeated safely.
@@ -131,31 +144,39 @@ class Rounds:
         """
         began = time.monotonic()
         need = self.need(now)
-        done = tuple(self._steps(need))
+        self._is_left = False
+        done = tuple(self._steps(need, time.time() if now is None else now))
         compaction = need.compaction
         one_task = compaction is None or (compaction.one_task and not need.branch.table.sortOrder().isSorted())
         seconds, collects = time.monotonic() - began, need.branch.history.collects
-        return Round(done, seconds, compaction is None, one_task and not (need.manifests or need.deletes), collects)
+        return Round(
+            done,
+            seconds,
+            compaction is None or self._is_left,
+            one_task and not (need.manifests or need.deletes),
+            collects,
+        )
 
-    def _steps(self, need: Need) -> Iterator[str]:
-        if need:
-            self._check_files(need)
+    def _steps(self, need: Need, now: float) -> Iterator[str]:
         if compaction := need.compaction:
             where = self._inspector.where(need.branch.table, compaction.partitions)
-            rewritten = join(self._context, compaction.options, where) or rewrite(
-                self._context, compaction.options, where
+            rewritten = join(self._context, compaction.options, where) or self._by_action(
+                need, now, compaction.options, where
             )
             if rewritten.files:
                 yield f"{many(rewritten.files, 'data file')} joined into {rewritten.into:,}"
         if need.deletes:
-            yield self._without_deleted(need)
+            yield self._without_deleted(need, now)
         if need.manifests:
             with maintaining("rewrite manifests", self._context):
                 rewritten_manifests = self._context.actions().rewriteManifests(self._context.load()).execute()
                 yield f"{many(sum(1 for _ in rewritten_manifests.rewrittenManifests()), 'manifest')} rewritten"
         if need.expiry.is_due:
             with maintaining("expire snapshots", self._context):
-                self._inspector.java.expire(self._context.load(), list(need.expiry.ids))
+                table = self._context.load()
+                snapshots = filter(None, (table.snapshot(number) for number in need.expiry.ids))
+                self._context.refuse_files(table, list(snapshots), deletes=True)
+                self._inspector.java.expire(table, list(need.expiry.ids))
             self._expired = time.time()
             yield f"{many(len(need.expiry.ids), 'snapshot')} expired"
         if need.metadata:
@@ -163,27 +184,22 @@ class Rounds:
                 self._context.load().updateProperties().set(BOUNDS_METADATA, "true").commit()
             yield f"{BOUNDS_METADATA} set"
 
-    def _check_files(self, need: Need) -> None:
-        """Check the files that would be read or deleted."""
-        with maintaining("look at the files", self._context):
-            table = self._context.load()
-            head = table.snapshot(self._context.target.branch)
-            if head is not None and (need.compaction or need.deletes):
-                self._context.refuse_files(table, [head], deletes=False)
-            if need.expiry.is_due:
-                snapshots = [table.snapshot(number) for number in need.expiry.ids]
-                self._context.refuse_files(
-                    table, [snapshot for snapshot in snapshots if snapshot is not None], deletes=True
-                )
+    def _by_action(self, need: Need, now: float, options: dict[str, str], where: Any = None) -> RewrittenFiles:
+        """Rewrite with Iceberg's action, unless a commit by position would come in between, and it would fail."""
+        self._is_left = self._write_mode == MERGE_ON_READ and not self._is_calm(need.branch, now)
+        return RewrittenFiles() if self._is_left else rewrite(self._context, options, where)
 
-    def _without_deleted(self, need: Need) -> str:
+    def _without_deleted(self, need: Need, now: float) -> str:
         """Rewrite the files with many deleted rows, as many as a round may; then the position deletes that are left."""
         files = sum(partition.files for partition in need.branch.partitions)
         size_bytes = sum(partition.size_bytes for partition in need.branch.partitions)
         most = max(1, files * self._limits.round_bytes // max(size_bytes, 1))
-        options = {**NO_SIZE, "delete-ratio-threshold": str(_DELETED), "max-files-to-rewrite": str(min(files, most))}
-        rewritten = rewrite(self._context, options)
-        deletes = rewrite_deletes(self._context)
+        rewritten = join(self._context, NO_SIZE | ANY_DELETE, None, _DELETED, self._limits.round_bytes)
+        deletes = 0
+        if rewritten is None:
+            options = {"delete-ratio-threshold": str(_DELETED), "max-files-to-rewrite": str(min(files, most))}
+            rewritten = self._by_action(need, now, NO_SIZE | options)
+            deletes = 0 if self._is_left else rewrite_deletes(self._context)
         self._cleaned = 0.0 if rewritten.files else self._inspector.inspect(self._limits).deleted_share
         return (
             f"deleted rows removed from {many(rewritten.files, 'data file')}, {many(deletes, 'delete file')} rewritten"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from calve.maintenance.context import MaintenanceContext
+from calve.maintenance.join import join
 from calve.maintenance.rewrite import RewrittenFiles, maintaining, rewrite
 
 __all__ = ["compact", "compact_metadata", "rewrite_deletes"]
@@ -14,10 +15,12 @@ _MOST_MANIFESTS = 100
 def compact(context: MaintenanceContext) -> RewrittenFiles:
     """Rewrite small files and files with many deleted rows, by Iceberg's defaults and the table's target size.
 
+    Rows are copied where that is enough: only then pipelines may delete by position meanwhile.
+
     Raises:
         MaintenanceError: It could not finish; completed parts stay, and the call may be repeated.
     """
-    return rewrite(context, {})
+    return join(context, {}) or rewrite(context, {})
 
 
 def compact_metadata(context: MaintenanceContext) -> tuple[int, int]:

@@ -1,167 +1,157 @@
-"""Rewrites data files by copying their rows as Arrow batches, in one task: a sixth of the CPU of Spark's SQL.
+"""Rewrites data files by copying their rows as Arrow batches, in tasks: a sixth of the CPU of Spark's SQL.
 
-Iceberg's planner chooses the files and the equality deletes that apply to each, and the commit is that of Iceberg's
-action (decision 16), with the same sequence number. Only the rows that are left are copied here, with the writer of the
-pipelines. What needs more is left to the action: position deletes, a sort order, row ids (format version 3), files with
-other columns than the table has now.
+Iceberg's planner chooses the files and the deletes that apply to each. The rows that are left are copied with the
+writer of the pipelines (`copied_rows`), and rows that are deleted meanwhile are deleted in the new files by the same
+snapshot (`moved_deletes`). What needs more is left to Iceberg's action: a sort order, files that are not Parquet, or
+with other parts of a nested column than the table has now.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import json
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import msgspec
-import pyarrow as pa
-from pyarrow import parquet
-
+from calve.catalog.attempt import Attempt
 from calve.engine.java.compiled import java_class
-from calve.errors import CalveError, MaintenanceError, UnsupportedError
+from calve.errors import CalveError, MaintenanceError
 from calve.maintenance.context import MaintenanceContext
-from calve.maintenance.data_files import id_of, opened
-from calve.maintenance.deleted_keys import Delete, DeletedKeys
+from calve.maintenance.copied_rows import CopiedFile, CopiedGroup, FileGroup, copy_on_executor, unpacked
+from calve.maintenance.moved_deletes import CopiedPiece, remove_copies, replace_files
 from calve.maintenance.rewrite import RewrittenFiles, maintaining
-from calve.record.target import Stream
-from calve.sources.prefetch import prefetch
-from calve.table.arrow_schema import arrow_schema
+from calve.stop_point import stop_at
 from calve.table.loaded import Table
-from calve.write.parquet import storage_error
-from calve.write.stored import stored_schema
-from calve.write.writer import UnwrittenFileError, Writers
 
-__all__ = ["copied", "join"]
+__all__ = ["join"]
 
-_ROW_IDS = 3
-"""The format version with row ids, which a rewrite must keep."""
-_BATCH_ROWS = 16_384
-_TARGET = "write.target-file-size-bytes"
-_STREAM = Stream(0, "")
-_MOST_BYTES, _MOST_DELETE_BYTES = 1 << 30, 64 << 20
-"""Larger rewrites with deletes are Iceberg's, which commits in parts; and those beside batches with one worker, for
-which these would wait."""
-_File = tuple[str, list[Delete]]
-"""The path of a data file, and the equality deletes that apply to it."""
-_Group = tuple[list[_File], int, int]
-"""Files, their bytes, and into how many files they go."""
+_STEP = "join data files"
+_GROUP = "max-file-group-size-bytes"
+_PIECE_BYTES = 1 << 30
+"""What one task copies, and one commit replaces: a killed or overtaken rewrite keeps its earlier commits."""
+_MOST_DELETE_BYTES = 64 << 20
+"""Of more equality deletes the keys are too many for a task."""
 
 
-def join(context: MaintenanceContext, options: Mapping[str, str], where: Any = None) -> RewrittenFiles | None:
+def join(
+    context: MaintenanceContext,
+    options: Mapping[str, str],
+    where: Any = None,
+    hidden_share: float | None = None,
+    most_bytes: int | None = None,
+) -> RewrittenFiles | None:
     """Rewrite the files that Iceberg's planner chooses; None: they need Iceberg's action. May be repeated safely.
 
     Args:
         context: The table and its branch.
         options: Iceberg's options to select files.
         where: A Java `Expression` for their partitions; None: all.
+        hidden_share: Only files of whose rows deletes by position hide a greater share than this.
+        most_bytes: About so much of them; None: all.
 
     Raises:
-        MaintenanceError: Nothing was joined.
+        MaintenanceError: Not everything was joined; completed parts stay.
         NoTargetError: There is no such table.
     """
-    table = context.catalog.load(context.name)
-    if table is None or table.format_version >= _ROW_IDS or replace(table).sort_order.fields:
+    with maintaining(_STEP, context):
+        begun = context.begin()
+        begun.inspect(context.target.branch)
+        table, snapshot = begun.load(), begun.table.snapshot(context.target.branch)
+        if replace(table).sort_order.fields:
+            return None
+        if snapshot is None:
+            return RewrittenFiles()
+        groups = _planned(context, begun, snapshot, {_GROUP: str(_PIECE_BYTES), **context.options, **options}, where)
+        if groups is None:
+            return None
+        if hidden_share is not None:
+            groups = list(_with_hidden(groups, hidden_share, most_bytes))
+        done = RewrittenFiles()
+        for pieces in _waves(groups, context.at_once or context.spark.tasks.parallelism):
+            outcomes = _copied(context, table, pieces)
+            if outcomes is None:
+                return None
+            for files, outcome in zip(pieces, outcomes, strict=True):
+                piece = CopiedPiece(table, snapshot.snapshotId(), snapshot.sequenceNumber(), files, outcome)
+                replace_files(context, piece)
+                done = _sum(done, files, outcome)
+    return done
+
+
+def _planned(
+    context: MaintenanceContext, begun: Attempt, snapshot: Any, options: Mapping[str, str], where: Any
+) -> list[FileGroup] | None:
+    """Return the groups of files of Iceberg's planner, with the rows that are hidden; None: they need the action."""
+    context.refuse_files(begun.table, [snapshot], deletes=False)
+    where = where or context.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
+    planner = java_class(context.jvm, __name__, "Joins").newInstance()
+    planned = planner.plan(begun.table, where, snapshot.snapshotId(), options)
+    if planned is None or _is_left(context, planner.deleteBytes()):
         return None
-    with maintaining("join data files", context):
-        java, loaded = java_class(context.jvm, __name__, "Joins").newInstance(), context.load()
-        snapshot = loaded.snapshot(context.target.branch)
-        where = where or context.jvm.org.apache.iceberg.expressions.Expressions.alwaysTrue()
-        planned = java.plan(loaded, where, snapshot.snapshotId(), {**context.options, **options}) if snapshot else "[]"
-        groups: list[_Group] = json.loads(planned or "null")
-        if not groups:
-            return None if groups is None else RewrittenFiles()
-        deletes, is_alone = java.deleteBytes(), context.spark.tasks.parallelism == 1
-        if deletes and (deletes > _MOST_DELETE_BYTES or _bytes(groups) > _MOST_BYTES or (is_alone and context.at_once)):
-            return None
-        [new_files] = context.spark.tasks.run(functools.partial(_run, table), [groups])
-        if isinstance(new_files, CalveError):
-            raise MaintenanceError(new_files.message, step="join data files", target=context.name, hint=new_files.hint)
-        if new_files is None:
-            return None
-        java.commit(f"[{','.join(new_files)}]", context.target.branch)
-    inputs, outputs = (
-        sum(len(files) for files, _, _ in groups),
-        sum(len(json.loads(files_json)) for files_json in new_files),
+    positions = java_class(context.jvm, "calve.commit.positions", "Positions").newInstance()
+    positions.begin(begun.transaction, context.target.branch, planner.tasks())
+    return [
+        FileGroup([CopiedFile(*file)._replace(hidden=positions.hidden(file[0])) for file in files], into)
+        for files, into in json.loads(planned)
+    ]
+
+
+def _copied(
+    context: MaintenanceContext, table: Table, pieces: Sequence[Sequence[FileGroup]]
+) -> list[list[CopiedGroup]] | None:
+    """Copy pieces, each in a task; None: only Iceberg can read one of the files. Then no copy is left.
+
+    Raises:
+        MaintenanceError: A file cannot be read or written; copies that are left are orphans.
+    """
+    outcomes = context.spark.tasks.run(functools.partial(copy_on_executor, table), pieces)
+    stop_at("maintain.after-copy")
+    if error := next((outcome for outcome in outcomes if isinstance(outcome, CalveError)), None):
+        raise MaintenanceError(error.message, step=_STEP, target=context.name, hint=error.hint)
+    if None not in outcomes:
+        return outcomes
+    for outcome in filter(None, outcomes):
+        remove_copies(table, outcome)
+    return None
+
+
+def _is_left(context: MaintenanceContext, delete_bytes: int) -> bool:
+    """Return whether equality deletes are too many; or batches with one worker would wait for a search of keys."""
+    is_alone = context.spark.tasks.parallelism == 1 and bool(context.at_once)
+    return delete_bytes > _MOST_DELETE_BYTES or (delete_bytes > 0 and is_alone)
+
+
+def _with_hidden(groups: Sequence[FileGroup], share: float, most_bytes: int | None) -> Iterator[FileGroup]:
+    """Yield the groups with those files that have so many hidden rows, until these are enough; one at least."""
+    size = 0
+    for group in groups:
+        files = []
+        for file in group.files:
+            is_chosen = unpacked(file.hidden, file.rows).sum() > share * file.rows
+            if is_chosen and (most_bytes is None or not size or size + file.size_bytes <= most_bytes):
+                size += file.size_bytes
+                files.append(file)
+        if files:
+            bytes_left = sum(file.size_bytes for file in files)
+            yield FileGroup(files, max(1, round(group.into * bytes_left / max(group.size_bytes, 1))))
+
+
+def _waves(groups: Sequence[FileGroup], width: int) -> Iterator[list[list[FileGroup]]]:
+    """Yield groups in pieces, each for one task; so many pieces at once."""
+    pieces: list[list[FileGroup]] = []
+    for group in groups:
+        if pieces and sum(earlier.size_bytes for earlier in pieces[-1]) + group.size_bytes <= _PIECE_BYTES:
+            pieces[-1].append(group)
+        else:
+            pieces.append([group])
+    for start in range(0, len(pieces), width):
+        yield pieces[start : start + width]
+
+
+def _sum(done: RewrittenFiles, groups: Sequence[FileGroup], copied: Sequence[CopiedGroup]) -> RewrittenFiles:
+    return RewrittenFiles(
+        done.files + sum(len(group.files) for group in groups),
+        done.into + sum(len(group.files) for group in copied),
+        done.size_bytes + sum(group.size_bytes for group in groups),
     )
-    return RewrittenFiles(inputs, outputs, _bytes(groups))
-
-
-def _bytes(groups: Iterable[_Group]) -> int:
-    return sum(size for _, size, _ in groups)
-
-
-def _run(table: Table, rounds: Iterable[list[_Group]]) -> Iterator[list[str] | CalveError | None]:
-    """Copy the groups on an executor; yield the new files of each as JSON, or why there are none."""
-    for groups in rounds:
-        try:
-            yield copied(table, groups)
-        except CalveError as error:
-            yield error
-        except OSError as error:
-            yield storage_error(table.location, error, "join data files")
-
-
-def copied(table: Table, groups: Sequence[_Group]) -> list[str] | None:
-    """Copy the rows of each group of files into new ones; return them as JSON; None: the files differ in their columns.
-
-    Raises:
-        OSError: A file cannot be read.
-        CalveError: A file cannot be written.
-    """
-    name = f"joined-{uuid.uuid4().hex}"
-    writers, keys = [Writers(f"{name}-{number:05d}", max_open=2) for number, _ in enumerate(groups)], DeletedKeys(table)
-    try:
-        return [_copy(table, files, writer, keys) for files, writer in zip(groups, writers, strict=True)]
-    except BaseException as error:
-        for writer in writers:
-            writer.discard()
-        if isinstance(error, (pa.ArrowException, UnsupportedError, UnwrittenFileError)):
-            return None
-        raise
-
-
-def _copy(table: Table, group: _Group, writers: Writers, keys: DeletedKeys) -> str:
-    """Copy the rows of one group; return its new files as JSON."""
-    files, size_bytes, into = group
-    properties = {**table.properties, _TARGET: str(size_bytes // into + 1 if into > 1 else 1 << 60)}
-    with contextlib.closing(prefetch(_rows(file, table, keys) for file in files)) as parts:
-        for rows in parts:
-            writers.write(_STREAM, table, properties, rows)
-    written = writers.close().get(_STREAM)
-    return msgspec.json.encode(written.files if written else []).decode()
-
-
-def _rows(data_file: _File, table: Table, keys: DeletedKeys) -> Iterator[pa.Table]:
-    """Yield the rows of a file that are not deleted, with the table's columns.
-
-    Raises:
-        ArrowInvalid: The file has other columns.
-    """
-    path, deletes = data_file
-    wanted, at = arrow_schema(table.schema), 0
-    kept = keys.kept(path, deletes) if deletes else None
-    with opened(path, table) as source, parquet.ParquetFile(source) as file:
-        if _shape(file.schema_arrow) != _shape(stored_schema(wanted)):
-            raise pa.ArrowInvalid(f"{path} has other columns than the table")
-        for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
-            rows = pa.Table.from_batches([batch]).cast(wanted)
-            yield rows if kept is None else rows.filter(kept.slice(at, len(rows)))
-            at += len(rows)
-
-
-def _shape(fields: Iterable[pa.Field]) -> list[Any]:
-    """Return the field ids and the names of columns; the parts of lists and maps have names without a meaning."""
-    return [(id_of(field), field.name, _parts(field.type)) for field in fields]
-
-
-def _parts(kind: pa.DataType) -> list[Any]:
-    if pa.types.is_struct(kind):
-        return _shape(kind.fields)
-    if pa.types.is_map(kind):
-        return [(id_of(field), _parts(field.type)) for field in (kind.key_field, kind.item_field)]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [(id_of(kind.value_field), _parts(kind.value_type))]
-    return []

@@ -91,7 +91,7 @@ def _attempt(context: MaintenanceContext) -> int | None:
         if not plan.deletes:
             return 0
         rows = write_deletes(java, [], positions) if positions else 0
-        begun.replace_deletes(branch, java.added(), java.removed())
+        begun.replace(branch, java.added(), java.removed())
         swap(begun, branch)
         return rows
 

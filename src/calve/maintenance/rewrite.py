@@ -16,7 +16,7 @@ from calve.engine.java.errors import java_errors
 from calve.errors import CommitConflictError, CommitError, MaintenanceError
 from calve.maintenance.context import MaintenanceContext
 
-__all__ = ["RewrittenFiles", "maintaining", "plan", "rewrite"]
+__all__ = ["ANY_DELETE", "NO_SIZE", "RewrittenFiles", "maintaining", "plan", "rewrite"]
 
 ANY_DELETE = {"delete-file-threshold": "1"}
 """Rewrite a file if at least one delete file applies to it."""

@@ -72,7 +72,6 @@ def database_pipeline(
         "table_identifier": '${getMetadata("schema_name")}.${getMetadata("table_name")}',
         "auto_create": True,
         "schema_evolution": True,
-        "write_mode": "merge-on-read",
     }
     sink |= {"catalog": dict(catalog)} if catalog else {}
     return {address.pipeline: {"source": source, "sink": [{"iceberg": sink}]}}
@@ -94,6 +93,6 @@ def written_pipeline(folder: str, table: str, key: Sequence[str] = ()) -> dict[s
 
 def _sink(table: str, key: Sequence[str]) -> dict[str, Any]:
     options: dict[str, Any] = {"table_identifier": table, "auto_create": True, "schema_evolution": True}
-    if key:  # with position deletes every reader can read the table
-        options |= {"identifier_columns": list(key), "upsert": True, "write_mode": "merge-on-read"}
+    if key:
+        options |= {"identifier_columns": list(key), "upsert": True}
     return {"iceberg": options}

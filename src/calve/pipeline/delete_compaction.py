@@ -17,6 +17,7 @@ from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 from calve.pipeline.background import WorkedTable
+from calve.record.target import EQUALITY_DELETE, WriteMode
 
 __all__ = ["DeleteCompaction"]
 
@@ -33,6 +34,7 @@ class _Table(WorkedTable):
         rows: The rows of its equality deletes, as of the last commit.
         loads: Whether its first rows come from the initial backlog, which is still being read.
         begin_at: When the next one may start.
+        is_noted: Whether equality deletes were found that the pipeline does not write itself.
     """
 
     due: bool = False
@@ -40,6 +42,7 @@ class _Table(WorkedTable):
     rows: int = 0
     loads: bool = False
     begin_at: float = 0.0
+    is_noted: bool = False
 
 
 class DeleteCompaction:
@@ -74,9 +77,22 @@ class DeleteCompaction:
             return
         with self._lock:
             table = self.tables.setdefault((key, context.name, context.target.branch), _Table(context))
+            mode = context.target.write_mode
+            if mode != EQUALITY_DELETE and outcome.equality_deletes and not table.is_noted:
+                self._note_foreign(table, outcome.equality_deletes, mode)
             table.rows, table.loads = outcome.equality_deletes, table.loads or outcome.began
             is_many = outcome.delete_files - table.files > _MOST_FILES
             table.due = table.due or is_many or outcome.equality_deletes > limit
+
+    def _note_foreign(self, table: _Table, rows: int, mode: WriteMode) -> None:
+        """Let equality deletes that the pipeline no longer writes be converted at once, and say so; once."""
+        table.is_noted = table.due = True
+        self._log.info(
+            f"{table.context.name} has {many(rows, 'row')} of equality deletes. From now on its rows are deleted by "
+            f"position (write_mode: {mode}), which every reader knows; these are converted now. With write_mode: "
+            "equality-delete it goes on as before",
+            table=table.context.name,
+        )
 
     def loaded(self) -> None:
         """Record the end of the initial backlog: tables that started with it get their equality deletes converted.

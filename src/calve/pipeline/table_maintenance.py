@@ -34,7 +34,6 @@ class _Table(WorkedTable):
 
     Attributes:
         limits: When it needs maintenance.
-        only_quiet: Whether only what is not written now is compacted.
         trigger: When it is inspected.
         orphans_at: When its orphans are removed next, as epoch seconds.
         rounds: What has been found of it so far.
@@ -42,7 +41,6 @@ class _Table(WorkedTable):
     """
 
     limits: Limits = field(kw_only=True)
-    only_quiet: bool = field(kw_only=True)
     trigger: Trigger = field(kw_only=True)
     orphans_at: float = field(kw_only=True)
     rounds: Rounds | None = None
@@ -70,9 +68,7 @@ class TableMaintenance:
         self._log = Log(status.name)
         self.tables: dict[tuple[str, str, str], _Table] = {}
 
-    def committed(
-        self, key: str, context: MaintenanceContext, outcome: Outcome, limits: Limits | None, only_quiet: bool
-    ) -> None:
+    def committed(self, key: str, context: MaintenanceContext, outcome: Outcome, limits: Limits | None) -> None:
         """Record a commit.
 
         Args:
@@ -80,7 +76,6 @@ class TableMaintenance:
             context: The table and its branch.
             outcome: The result of the commit.
             limits: When the table needs maintenance; None: it is left alone.
-            only_quiet: Whether a commit would have to be repeated because of a compaction of what it writes.
         """
         if outcome.held is None or limits is None:
             return
@@ -88,9 +83,7 @@ class TableMaintenance:
             name = (key, context.name, context.target.branch)
             if name not in self.tables:
                 orphans_at = _next_time(context.name, time.time())
-                self.tables[name] = _Table(
-                    context, limits=limits, only_quiet=only_quiet, trigger=Trigger(limits), orphans_at=orphans_at
-                )
+                self.tables[name] = _Table(context, limits=limits, trigger=Trigger(limits), orphans_at=orphans_at)
             self.tables[name].trigger.committed(outcome.files, outcome.held.data_files, time.monotonic())
 
     def require_last(self) -> None:
@@ -115,7 +108,7 @@ class TableMaintenance:
             CalveError: It is to be tried again later.
         """
         name = table.context.name
-        table.rounds = table.rounds or Rounds(table.context, table.limits, table.only_quiet)
+        table.rounds = table.rounds or Rounds(table.context, table.limits)
         try:
             round = self._with_orphans(table, table.rounds.run())
         except NoTargetError:  # dropped: a commit will say so

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
@@ -13,7 +14,7 @@ from calve.pipeline.background import Background
 from calve.pipeline.delete_compaction import DeleteCompaction
 from calve.pipeline.table_maintenance import TableMaintenance
 from calve.pipeline.tables import PipelineTables
-from calve.record.target import EQUALITY_DELETE, beside
+from calve.record.target import beside
 
 __all__ = ["Upkeep"]
 
@@ -51,11 +52,10 @@ class Upkeep:
         """
         if beside(target.branch) != target.branch:
             return  # it is dropped as soon as it is compared
-        name, branch = target.identifier, CommitTarget(target.identifier, "", target.branch)
+        name, branch = target.identifier, replace(target, uuid="")
         context = MaintenanceContext(self._spark, self._tables.catalogs[key], branch, gentle=True)
-        merges = target.write_mode != EQUALITY_DELETE
         self._compaction.committed(key, context, outcome, self._tables.equality_delete_limit(key, name))
-        self._maintenance.committed(key, context, outcome, self._tables.limits(key, name), only_quiet=merges)
+        self._maintenance.committed(key, context, outcome, self._tables.limits(key, name))
         self._background.wake()
         self._tables.refresh(key, name, outcome.table)
 

@@ -6,6 +6,7 @@ import enum
 from typing import Literal, NamedTuple
 
 __all__ = [
+    "COPY_ON_WRITE",
     "EQUALITY_DELETE",
     "MERGE_ON_READ",
     "BranchRef",
@@ -21,6 +22,7 @@ WriteMode = Literal["equality-delete", "merge-on-read", "copy-on-write"]
 """How deletes are committed: as staged, by position, or by rewriting files."""
 EQUALITY_DELETE: WriteMode = "equality-delete"
 MERGE_ON_READ: WriteMode = "merge-on-read"
+COPY_ON_WRITE: WriteMode = "copy-on-write"
 _APART = "calve-compare"
 
 

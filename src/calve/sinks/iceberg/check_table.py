@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from calve.errors import NoTargetError, SchemaConflictError, UnsupportedError
-from calve.record.target import EQUALITY_DELETE
+from calve.record.target import COPY_ON_WRITE, EQUALITY_DELETE
 from calve.reduce.key import Key
 from calve.sinks.iceberg.metadata_columns import MetadataColumns
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.kinds import Limit, primitive
 from calve.table.loaded import Table
+from calve.table.spark_types import check_types
 
 __all__ = ["check_has_deletes", "check_table", "missing"]
 
@@ -28,11 +29,11 @@ def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColum
         )
     if settings.changes and settings.write_mode == EQUALITY_DELETE:
         _check_key(table, Key(table, settings.identifier_columns))
-    if settings.changes and settings.write_mode != EQUALITY_DELETE:
-        mode = f"write_mode {settings.write_mode}"
-        _check_types(table, mode, Limit.NO_MERGE, "Set write_mode: equality-delete")
-        if settings.partial_updates == "keep":
-            _check_types(table, "partial_updates: keep", Limit.NO_KEEP, "Set partial_updates: null")
+    keeps = settings.partial_updates == "keep"
+    if settings.changes and (settings.write_mode == COPY_ON_WRITE or keeps):
+        option = "partial_updates: keep" if keeps else f"write_mode: {settings.write_mode}"
+        limits = Limit.NO_MERGE | Limit.NO_KEEP if keeps else Limit.NO_MERGE
+        check_types(table, option, limits, "start", f"Remove {option}")
 
 
 def check_has_deletes(table: Table) -> None:
@@ -50,23 +51,6 @@ def check_has_deletes(table: Table) -> None:
         )
 
 
-def _check_types(table: Table, option: str, limit: Limit, hint: str) -> None:
-    """Check that Spark, which finds the older rows, can handle all column types.
-
-    Raises:
-        UnsupportedError: It cannot handle one.
-    """
-    for name in table.schema.column_names:
-        kind = table.schema.find_type(name)
-        if limit in primitive(kind).limits:
-            raise UnsupportedError(
-                f"Spark, which finds the rows for {option}, cannot handle {name} ({kind})",
-                step="start",
-                target=table.identifier,
-                hint=hint,
-            )
-
-
 def _check_key(table: Table, key: Key) -> None:
     """Check that Java's readers can apply deletes by all columns of the key.
 
@@ -80,7 +64,7 @@ def _check_key(table: Table, key: Key) -> None:
                 f"Spark and Flink do not find rows that are deleted by their key where {name} is a {kind}",
                 step="start",
                 target=table.identifier,
-                hint="Set write_mode: merge-on-read or copy-on-write",
+                hint="Remove write_mode: equality-delete",
             )
 
 

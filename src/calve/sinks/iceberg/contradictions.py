@@ -59,7 +59,7 @@ def _of_all(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
             yield f"sort_by[{index}]", f"expected a column, perhaps with asc or desc behind it, found {text!r}"
     if settings.partial_updates == "keep" and settings.write_mode == "equality-delete":
         why = "keep needs the older row, which equality deletes never read"
-        yield "partial_updates", f"{why}; set write_mode: merge-on-read or copy-on-write"
+        yield "partial_updates", f"{why}; remove write_mode: equality-delete"
     if settings.metadata_columns:
         from calve.sinks.iceberg.declared import metadata_faults
 

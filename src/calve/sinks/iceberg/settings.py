@@ -106,9 +106,9 @@ class IcebergSettings(SinkSettings):
     )
     upsert: bool = option(False, "An INSERT replaces an existing row with the same key.")
     write_mode: Literal["equality-delete", "merge-on-read", "copy-on-write"] = option(
-        "equality-delete",
-        "How older rows are removed: by equality deletes, by position deletes or deletion vectors, or by rewriting "
-        "their files. May be changed at any time.",
+        "merge-on-read",
+        "How older rows are removed: by position (position deletes, or deletion vectors on format version 3), by "
+        "equality deletes, or by rewriting their files. May be changed at any time.",
     )
     key_index: Literal["auto", "never"] = option(
         "auto",
@@ -119,7 +119,7 @@ class IcebergSettings(SinkSettings):
     partial_updates: Literal["null", "keep"] = option(
         "null",
         "Columns that the event of an UPDATE lacks: `null` sets them to null, `keep` keeps the values of the older "
-        "row. `keep` needs `write_mode: merge-on-read` or `copy-on-write`.",
+        "row. `keep` does not go with `write_mode: equality-delete`.",
     )
     equality_delete_limit: int | None = option(
         500_000,

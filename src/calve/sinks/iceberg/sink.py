@@ -91,7 +91,7 @@ class IcebergSink:
         if any(own.changes and own.write_mode == EQUALITY_DELETE for own in self._settings.by_table.values()):
             self._log.info(
                 "rows are changed by equality deletes, which Spark, Trino, Flink and DuckDB read, and PyIceberg and "
-                "Snowflake do not; for these set write_mode: merge-on-read"
+                "Snowflake do not; for these remove write_mode: equality-delete"
             )
 
     def begin_batch(self, tables: Sequence[SourceTable]) -> None:

@@ -232,7 +232,10 @@ def test_places_in_several_new_files_follow_the_order_of_their_rows() -> None:
     assert not list(moved_rows(FileGroup(files, 1), several, dropped))
 
 
-def test_rows_of_version_3_keep_their_ids_and_when_they_changed(tmp_path: Path) -> None:
+def test_rows_of_version_3_keep_their_ids_and_when_they_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copied_rows, "_BATCH_ROWS", 2)
     plain = table(tmp_path, {"id": "long"})
     made = dataclasses.replace(plain, format_version=3)
     first, second = (written(plain, name, [1, 2, 3]) for name in "ab")

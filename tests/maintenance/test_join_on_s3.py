@@ -17,7 +17,8 @@ from calve.engine import session
 from calve.maintenance.by_need import Rounds
 from calve.maintenance.context import MaintenanceContext
 from calve.record.content_file import ContentFile
-from calve.record.target import Stream
+from calve.record.target import MERGE_ON_READ, Stream
+from calve.reduce.key import Key
 from calve.table.arrow_schema import arrow_schema
 from calve.write.writer import Writers
 from maintenance.conftest import SCHEMA
@@ -26,22 +27,34 @@ from maintenance.test_by_need import LIMITS
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 
-def test_files_of_a_rest_catalog_are_joined_and_read_by_others(spark: SparkSession, object_store: Any) -> None:
-    catalog = Catalog(session.start(), object_store.rest_catalog())
-    table = catalog.create("joined.on_s3", SCHEMA)
-    wanted = arrow_schema(table.schema)
-    for batch in range(1, 7):
-        rows = pa.table([pa.array([batch if one.name == "id" else None], one.type) for one in wanted], schema=wanted)
+@pytest.mark.parametrize("version", [2, 3])
+def test_files_of_a_rest_catalog_are_joined_beside_deletes_by_position_and_read_by_others(
+    spark: SparkSession, object_store: Any, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    catalog, name = Catalog(session.start(), object_store.rest_catalog()), f"joined.on_s3_v{version}"
+    table = catalog.create(name, SCHEMA, (), {"format-version": str(version)})
+    wanted, key = arrow_schema(table.schema), Key(table)
+
+    def commit(batch: int, *ids: int) -> None:
+        """Replace the rows of these ids."""
+        rows = pa.table(
+            [pa.array(ids if one.name == "id" else [None] * len(ids), one.type) for one in wanted], schema=wanted
+        )
         writers = Writers(f"b{batch}", 10)
         writers.write(Stream(0, ""), table, {}, rows)
+        writers.write(Stream(1, ""), key.deletes, {}, pa.table([ids], schema=key.arrow_schema), key.ids)
         files = [
             msgspec.json.decode(file, type=ContentFile) for each in writers.close().values() for file in each.files
         ]
-        append(catalog, CommitTarget("joined.on_s3"), Mark("p", "s", batch), {batch: files})
+        append(catalog, target, Mark("p", "s", batch), {batch: files})
 
-    Rounds(MaintenanceContext(session.start(), catalog, CommitTarget("joined.on_s3")), LIMITS).run()
+    target = CommitTarget(name, write_mode=MERGE_ON_READ)
+    for batch in range(1, 7):
+        commit(batch, batch, 50)
+    monkeypatch.setattr("calve.maintenance.join.stop_at", lambda _: commit(7, 2, 50))
+    Rounds(MaintenanceContext(session.start(), catalog, target), LIMITS).run()
 
-    theirs = load_catalog("theirs", **object_store.rest_catalog()).load_table("joined.on_s3")
-    [task] = theirs.scan().plan_files()
-    assert "/joined-" in task.file.file_path
-    assert sorted(theirs.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5, 6]
+    theirs = load_catalog("theirs", **object_store.rest_catalog()).load_table(name)
+    joined = [task for task in theirs.scan().plan_files() if "/joined-" in task.file.file_path]
+    assert [(task.file.record_count, len(task.delete_files)) for task in joined] == [(7, 1)]
+    assert sorted(theirs.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5, 6, 50]

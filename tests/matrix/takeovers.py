@@ -40,8 +40,17 @@ orders:
         schema: {columns: [{name: id, type: long}]}
         flush_interval: 100ms
         commit_interval: 300ms
+    - iceberg:
+        table_identifier: shop.latest
+        auto_create: true
+        schema: {columns: [{name: slot, type: int, required: true}, {name: id, type: long}]}
+        identifier_columns: [slot]
+        upsert: true
+        flush_interval: 100ms
+        commit_interval: 300ms
 """
 LINES = 20
+SLOTS = 70
 
 
 class Feed(Protocol):
@@ -65,7 +74,7 @@ class Feed(Protocol):
 
 
 class Arrivals:
-    """Writes a file of numbered events several times a second."""
+    """Writes a file of numbered events several times a second; a second table has the last event of each slot."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -80,24 +89,31 @@ class Arrivals:
     def begin(self) -> None:
         self._thread.start()
 
-    def end(self) -> range:
-        """Write no more; return the numbers of the events."""
+    def end(self) -> list[Any]:
+        """Write no more; return the numbers of the events, and the last one of each slot."""
         self._ended.set()
         self._thread.join()
-        return range(self.files * LINES)
+        numbers = range(self.files * LINES)
+        return [*numbers, *{number % SLOTS: number for number in numbers}.items()]
 
-    def rows(self, driver: Calve) -> list[int]:
-        return driver.rows("shop.orders")["id"].to_pylist()
+    def rows(self, driver: Calve) -> list[Any]:
+        latest = driver.rows("shop.latest")
+        slots = zip(latest["slot"].to_pylist(), latest["id"].to_pylist(), strict=True)
+        return [*driver.rows("shop.orders")["id"].to_pylist(), *slots]
 
     def _run(self) -> None:
         for number in itertools.count():
-            lines = "".join(f'{{"id": {number * LINES + line}}}\n' for line in range(LINES))
+            lines = "".join(_event(number * LINES + line) for line in range(LINES))
             new = self._folder / f"_{number:06}.ndjson"
             new.write_text(lines)
             new.rename(self._folder / f"{number:06}.ndjson")
             self.files = number + 1
             if self._ended.wait(0.3):
                 return
+
+
+def _event(number: int) -> str:
+    return f'{{"id": {number}, "slot": {number % SLOTS}}}\n'
 
 
 class Driver(Calve):

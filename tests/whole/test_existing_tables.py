@@ -54,7 +54,7 @@ def test_a_pipeline_of_the_old_default_says_once_what_changes_and_goes_on_exactl
         "rows are changed by equality deletes, which Spark, Trino, Flink and DuckDB read, and PyIceberg and Snowflake "
         "do not; for these remove write_mode: equality-delete"
     )
-    changed = "shop.t has 3 rows of equality deletes. From now on its rows are deleted by position"
+    changed = "rows of equality deletes. From now on its rows are deleted by position"
 
     def runs(number: int, **environment: str) -> int:
         rows = "".join(f'{{"id": {key}, "n": {number}}}\n' for key in (number, 1, 9))

@@ -13,7 +13,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from calve.cli.main import calve
 from calve.observe import monitoring
-from calve.observe.metrics import COUNTERS, GAUGES, StatusCollector
+from calve.observe.metric_families import COUNTERS, GAUGES
+from calve.observe.metrics import StatusCollector
 from calve.observe.report import PipelineReport
 
 LABELS = {f"{name}_total": {"pipeline", *labels} for name, _, labels, _ in COUNTERS}

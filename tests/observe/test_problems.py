@@ -9,7 +9,7 @@ import yaml
 from calve.errors import CommitError, SourceUnavailableError
 from calve.observe import monitoring
 from calve.observe.problems import problems
-from calve.observe.report import NotifyReport, PipelineReport, now
+from calve.observe.report import BranchFileStats, NotifyReport, PipelineReport, now
 from calve.observe.status import BatchCounts, PipelineStatus
 
 ALERTS = {
@@ -35,6 +35,7 @@ def everything_wrong() -> list[PipelineReport]:
     status.dead_letter_room(1 << 30, is_full=True)
     status.source("", ["public.orders"])
     status.freshness(1_000.0)
+    status.table_files("a.b", BranchFileStats(manifests=1_001))
     status.notified("http://hook", NotifyReport(waiting=3, error="no answer"))
     late, gone, failed = running(), running().report(), running()
     late.table_committed("a.b", 1, 1, now() - timedelta(hours=1))

@@ -59,6 +59,7 @@ class Outcome:
         table: The table after this commit; None if nothing was committed.
         held: The files of the branch after the commit; None if nothing was committed.
         is_all: Whether the table now has all of the batches.
+        conflicts: How often another writer was faster.
     """
 
     batches: tuple[int, ...] = ()
@@ -71,6 +72,7 @@ class Outcome:
     table: Table | None = None
     held: BranchFileStats | None = None
     is_all: bool = True
+    conflicts: int = 0
 
     @property
     def already(self) -> bool:
@@ -108,20 +110,20 @@ def append(
         CommitUnknownError: The catalog's answer is lost; repeat the call.
         SinkUnavailableError: The catalog does not answer.
     """
-    report, most = Report(dict(summary or {}), lose or refuse, {}, Retries()), len(files)
+    report, most, conflicts = Report(dict(summary or {}), lose or refuse, {}, Retries()), len(files), 0
 
     def attempt() -> Outcome:
-        nonlocal most
+        nonlocal most, conflicts
         try:
             return _attempt(catalog, target, mark, files, report, most)
         except CommitConflictError:
-            most = max(1, most // 2)
+            most, conflicts = max(1, most // 2), conflicts + 1
             raise
 
     done = [retried(attempt, report.retries)]
     while not done[-1].is_all:
         done.append(retried(attempt, report.retries))
-    return _joined(done)
+    return replace(_joined(done), conflicts=conflicts)
 
 
 def rehearse(catalog: Catalog, target: CommitTarget, mark: Mark, files: Mapping[int, Sequence[ContentFile]]) -> None:
@@ -329,6 +331,7 @@ def _held(swapped: Swapped) -> BranchFileStats:
         delete_files=swapped.total("delete-files"),
         delete_rows=swapped.total("position-deletes") + swapped.total("equality-deletes"),
         snapshots=swapped.snapshots,
+        manifests=sum(int(swapped.summary.get(f"manifests-{kind}") or 0) for kind in ("kept", "created")),
         last_maintenance=datetime.fromtimestamp(swapped.replaced_ms // 1000, UTC) if swapped.replaced_ms else None,
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from importlib.resources import files
 from typing import Any, NamedTuple
 
-from calve.observe.metrics import COUNTERS, GAUGES
+from calve.observe.metric_families import COUNTERS, GAUGES, HISTOGRAMS
 
 __all__ = ["alerts", "dashboard", "page"]
 
@@ -68,6 +68,22 @@ _PANELS = (
     ),
     _Panel("Bytes read", "Bps", {"{{pipeline}}": "rate(calve_event_bytes_total{$of}[$__rate_interval])"}),
     _Panel("Bytes durable but not committed", "bytes", {"{{pipeline}}": "calve_staged_bytes{$of}"}),
+    _Panel(
+        "Time that commits hold back reading",
+        "percentunit",
+        {"{{pipeline}}": "rate(calve_backpressure_seconds_total{$of}[$__rate_interval])"},
+    ),
+    _Panel(
+        "Where tasks spend their time",
+        "none",
+        {"{{pipeline}} {{step}}": "rate(calve_step_seconds_total{$of}[$__rate_interval])"},
+    ),
+    _Panel(
+        "How far tables are complete behind now", "s", {"{{table}}": "topk(15, calve_valid_through_lag_seconds{$of})"}
+    ),
+    _Panel("Manifests", "none", {"{{table}}": "topk(15, calve_table_manifests{$of})"}),
+    _Panel("Late events", "eps", {"{{table}}": "topk(15, rate(calve_late_events_total{$of}[$__rate_interval]))"}),
+    _Panel("Lag by partition", "short", {"{{partition}}": "topk(15, calve_lag_partition_rows{$of})"}),
     _Panel("Time to write the last batch", "s", {"{{pipeline}}": "calve_last_batch_seconds{$of}"}),
 )
 
@@ -87,6 +103,7 @@ def _rows() -> Iterator[str]:
         for name, text, labels, _ in metrics:
             label_text = ", ".join(f"`{label}`" for label in labels)
             yield f"| `{name}{suffix}` | {kind} | {label_text} | {text} |\n"
+    yield from (f"| `{name}` | histogram |  | {text} |\n" for name, text in HISTOGRAMS)
 
 
 def dashboard() -> dict[str, Any]:

@@ -26,6 +26,7 @@ _COMMITS_SECONDS, _FRESH_SECONDS = 1_800.0, 900.0
 _LASTING_SECONDS = 120.0
 """An error of a running pipeline that persists occurs again after at most a minute (`backoff`)."""
 _SHOWN = 5
+_MOST_MANIFESTS = 1_000
 
 
 @dataclass(frozen=True)
@@ -121,17 +122,22 @@ def _source(report: PipelineReport) -> Iterator[Problem]:
         yield Problem("CalveDeadLettersFull", "bad", "", what, hint)
     if report.refusing and liveness(report) == "alive":
         yield Problem("CalveRefuses", "bad", "", f"It refuses events: {harmless(report.refusing.rstrip('.'))}")
+    for name, table in sorted(report.tables.items()):
+        if table.files and table.files.manifests > _MOST_MANIFESTS:
+            what = f"{table.files.manifests:,} manifests: every query reads their list first"
+            hint = "Maintenance joins them: calve maintain, or leave the option maintenance on; commit less often"
+            yield Problem("CalveManyManifests", "note", harmless(name), what, hint)
     for address, receiver in sorted(report.notify.items()):
         if receiver.error:
             what = f"{many(receiver.waiting, 'event')} wait: {harmless(receiver.error)}"
             hint = f"{receiver.dropped:,} were dropped" if receiver.dropped else "They are sent when it answers"
             yield Problem("CalveNotificationsWait", "note", harmless(address), what, hint)
-    for table in report.stopped_tables:
+    for stopped_table in report.stopped_tables:
         what = "The source does not read this table or topic any more, while the others go on"
         yield Problem(
             "CalveSourceTableStopped",
             "bad",
-            harmless(table),
+            harmless(stopped_table),
             what,
             "calve source tables has the reason; of a topic the line `source` of calve status",
         )

@@ -6,6 +6,7 @@ missing keys, so that older commands can read newer pipelines and newer commands
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,8 +17,10 @@ import msgspec
 from calve import structs
 
 __all__ = [
+    "COMMIT_BUCKETS",
     "BranchFileStats",
     "CommitReport",
+    "CommitTimes",
     "KeyIndexStats",
     "NotifyReport",
     "PipelineReport",
@@ -59,6 +62,7 @@ class BranchFileStats:
         size_bytes: Of data files and delete files.
         delete_rows: Rows in delete files: positions and keys.
         snapshots: The snapshots that the table keeps.
+        manifests: The manifests of the last snapshot.
         last_maintenance: When it was last maintained: by this process, or the newest snapshot of the operation
             `replace`.
     """
@@ -68,6 +72,7 @@ class BranchFileStats:
     delete_files: int = 0
     delete_rows: int = 0
     snapshots: int = 0
+    manifests: int = 0
     last_maintenance: datetime | None = None
 
 
@@ -102,6 +107,23 @@ class CommitReport:
     at: datetime
 
 
+COMMIT_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""The upper bounds of the histogram of commits, in seconds."""
+
+
+@dataclass
+class CommitTimes:
+    """How long commits took since the process started: counts by `COMMIT_BUCKETS` and one above, and the sum."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(COMMIT_BUCKETS) + 1))
+    sum_seconds: float = 0.0
+
+    def add(self, seconds: float) -> None:
+        """Count a commit."""
+        self.counts[bisect_left(COMMIT_BUCKETS, seconds)] += 1
+        self.sum_seconds += seconds
+
+
 @dataclass
 class NotifyReport:
     """One receiver of events: how many it has got from this process, how many wait, and how many it never gets.
@@ -125,6 +147,7 @@ class TableReport:
         reasons: Why values became NULL: an example for each column.
         ignored: How many events had a field that has no column, by field (`tally.MOST_NAMES`, and `tally.OTHERS`).
         valid_through: The time through which it is complete: of events, or of the source's records.
+        commit_conflicts: How often another writer was faster, since the process started.
         late_events: How many events were late: it was complete through their time already.
         equality_deletes: Its rows of equality deletes after the last commit or conversion.
         converting: Whether they are being converted.
@@ -147,6 +170,7 @@ class TableReport:
     superseded: int = 0
     valid_through: datetime | None = None
     late_events: int = 0
+    commit_conflicts: int = 0
     equality_deletes: int = 0
     converting: bool = False
     last_conversion: datetime | None = None
@@ -204,6 +228,10 @@ class PipelineReport:
         dead_letters_full: Whether it reads nothing, because there is no room for more dead letters.
         commits: The last commits of this process, oldest first.
         notify: The receivers of events about tables, by address.
+        backpressure_seconds: How long this process has read nothing because too many batches waited for a commit.
+        step_seconds: The time of each step of a batch, of all tasks together, in this process.
+        lag_parts: Rows that wait in each part of the source, e.g. a Kafka partition.
+        commit_times: How long commits took.
     """
 
     pipeline: str
@@ -250,6 +278,10 @@ class PipelineReport:
     dead_letters_full: bool = False
     commits: list[CommitReport] = field(default_factory=list)
     notify: dict[str, NotifyReport] = field(default_factory=dict)
+    backpressure_seconds: float = 0.0
+    step_seconds: dict[str, float] = field(default_factory=dict)
+    lag_parts: dict[str, int] = field(default_factory=dict)
+    commit_times: CommitTimes = field(default_factory=CommitTimes)
 
     @property
     def rows(self) -> int:

@@ -270,6 +270,27 @@ class PipelineStatus:
         with self._lock:
             self._report.source, self._report.stopped_tables = condition, sorted(stopped)
 
+    def commit_took(self, table: str, seconds: float, conflicts: int) -> None:
+        """Record how long a commit took, and how often another writer was faster."""
+        with self._lock:
+            self._report.commit_times.add(seconds)
+            self._table(table).commit_conflicts += conflicts
+
+    def held_back(self, seconds: float) -> None:
+        """Count time in which nothing was read because too many batches wait for a commit."""
+        with self._lock:
+            self._report.backpressure_seconds += seconds
+
+    def steps(self, seconds: Mapping[str, float]) -> None:
+        """Count the time of the steps of a batch."""
+        with self._lock:
+            totals = self._report.step_seconds
+            totals |= {step: totals.get(step, 0.0) + of_step for step, of_step in seconds.items()}
+
+    def lag_of_parts(self, rows: Mapping[str, int]) -> None:
+        """Record how many rows wait in each part of the source."""
+        self._report.lag_parts = dict(rows)  # one assignment is atomic
+
     def notified(self, address: str, receiver: NotifyReport) -> None:
         """Record how far a receiver of events is."""
         with self._lock:
@@ -288,12 +309,9 @@ class PipelineStatus:
             if table:
                 self._table(table).error = _again(self._table(table).error, new)
             else:
-                old = next(
-                    (known_trouble for known_trouble in self._report.errors if known_trouble.step == new.step), None
-                )
-                self._report.errors = [
-                    known_trouble for known_trouble in self._report.errors if known_trouble is not old
-                ] + [_again(old, new)]
+                old = {earlier.step: earlier for earlier in self._report.errors}.get(new.step)
+                others = [earlier for earlier in self._report.errors if earlier is not old]
+                self._report.errors = [*others, _again(old, new)]
 
     def recovered(self, table: str = "", step: str = "") -> bool:
         """Forget the table's error, or the pipeline's (of one step, or all of them); return whether there was one."""

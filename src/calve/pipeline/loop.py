@@ -160,6 +160,7 @@ class Loop:
     def _next(self) -> Planned | None:
         """Wait until a batch is due, and plan it; None at the end of this run."""
         while not self._stop.is_set():
+            began = time.monotonic()
             self._committer.check()
             self._status.beat()
             has_room = self._commits.queue.has_room()
@@ -172,6 +173,8 @@ class Loop:
             if self._mode.once:
                 self._committer.commit_all()
             self._stop.wait(_POLL_SECONDS)
+            if not has_room:
+                self._status.held_back(time.monotonic() - began)
         return None
 
     def _look(self) -> Planned | None:
@@ -193,6 +196,7 @@ class Loop:
         source, position = self._wiring.source, self._ledger.position
         backlog = source.backlog(position)
         self._status.lag(backlog.rows, backlog.size_bytes, backlog.refusing, backlog.refused)
+        self._status.lag_of_parts(backlog.parts)
         if isinstance(source, HasCondition):
             self._status.source(source.condition, stopped_tables(source))
         if self._is_paused():
@@ -228,6 +232,7 @@ class Loop:
         self._trying("write", lambda: self._wiring.begin_batch(planned))
         record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
         self._size.learn(record)
+        self._status.steps(record.steps)
         self._status.files_are(self._writer.distribution.reason)
         self._log.debug(f"batch {batch}: files are {self._writer.distribution.reason}", batch=batch)
         self._staged(record)

@@ -152,6 +152,7 @@ class TableCommits:
             summary = self._progress.summary(table, last)
             event_time = self._progress.event_time(table, max(files))
         losses = RejectsAtCommit(self._status.name, name, entries, self._letters.io_properties)
+        began = self._now()
         try:
             outcome = append(catalog, target, mark, files, summary, losses.keep)
             rejects = losses.counted()
@@ -162,6 +163,7 @@ class TableCommits:
             self._status.recovered(name)  # perhaps no file is left, and so no commit follows
             return None
         stop_at("commit.after-table")
+        self._status.commit_took(name, self._now() - began, outcome.conflicts)
         self._announce(table, target, entries, outcome, summary)
         self._announcer.advanced(table, outcome.table, entries, event_time)
         rows = sum(entry.rows for waiting in entries.values() for entry in waiting)

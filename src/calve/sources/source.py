@@ -66,7 +66,6 @@ READ_ROWS = 131_072
 READ_BYTES = 64 << 20
 """The approximate maximum of bytes in a batch; binary columns end at 2 GiB."""
 
-
 LOADED = "loaded"
 """In the body of a split: its rows are those of a table, not changes of them. They are typed and have the same columns,
 and no two rows of a table in the splits of a batch have the same key."""
@@ -96,6 +95,7 @@ class Backlog:
         is_urgent: Whether they are read at once, however few they are.
         refusing: Why the source refuses new events at the moment; empty while it accepts them.
         refused: How many requests it has refused since its start, by status.
+        parts: The rows by part of the source, e.g. `topic/partition`; empty: it has none.
     """
 
     rows: int = 0
@@ -103,6 +103,7 @@ class Backlog:
     is_urgent: bool = False
     refusing: str = ""
     refused: Mapping[str, int] = field(default_factory=dict)
+    parts: Mapping[str, int] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of(cls, sizes: Iterable[int]) -> Backlog:

@@ -87,7 +87,9 @@ class KafkaSource:
         waiting = positions.waiting(position, self._current(position), self._begin)
         rows = sum(span.end - span.start for span in waiting)
         sizes = self._sizes.of(waiting)
-        return Backlog(rows, sum((span.end - span.start) * sizes[span.topic] for span in waiting))
+        size_bytes = sum((span.end - span.start) * sizes[span.topic] for span in waiting)
+        parts = {f"{span.topic}/{span.partition}": span.end - span.start for span in waiting}
+        return Backlog(rows, size_bytes, parts=parts)
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Plan about `max_bytes` of the waiting records, with a share of every partition."""

@@ -25,6 +25,7 @@ shop:
     kafka:
       bootstrap_servers: ["{address}"]
       metadata_refresh: 500ms
+      on_lost_position: earliest  # a run that was killed cannot know whether a deleted topic was read completely
       topics: [{{pattern: 'crash[.].*', exclude: ['.*[.]private']}}]
   sink:
     - iceberg:

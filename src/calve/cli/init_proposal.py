@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from calve.cli.table import columns
 from calve.observe.humanize import harmless, many
-from calve.pipeline.plugins import preview_source
 from calve.sources.preview import Preview, TablePreview
 
 if TYPE_CHECKING:
@@ -23,6 +22,13 @@ __all__ = ["Answers", "Proposal", "proposal"]
 _MOST_SHOWN = 24
 """The characters of a value that are shown."""
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d")
+
+
+def _preview(source: str, settings: Any) -> Any:
+    """Open what looks into a source."""
+    from calve.pipeline.plugins import preview_source  # brings Arrow, as no `--help` needs it
+
+    return preview_source(source, settings)
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,7 @@ def _given(answers: Answers) -> dict[str, Any]:
 
 
 def _database(answers: Answers, settings: Any) -> Proposal:
-    preview_of_tables: Preview = preview_source(answers.source, settings)
+    preview_of_tables: Preview = _preview(answers.source, settings)
     lacking = tuple(table.name for table in preview_of_tables.tables if not table.key)
     return Proposal(
         seen=tuple(_tables(preview_of_tables, settings.shown)),
@@ -177,7 +183,7 @@ def _shown(value: str | None) -> str:
 
 
 def _topic(answers: Answers, settings: Any) -> Proposal:
-    records: TopicPreview = preview_source(answers.source, settings)
+    records: TopicPreview = _preview(answers.source, settings)
     topic = settings.topics[0].name
     if records.others or not (records.serde_format or records.schema_ids):
         is_missing = bool(records.others)
@@ -242,7 +248,7 @@ def _times(events: Sequence[bytes]) -> tuple[str, ...]:
 
 
 def _bucket(answers: Answers, settings: Any) -> Proposal:
-    objects: BucketPreview = preview_source(answers.source, settings)
+    objects: BucketPreview = _preview(answers.source, settings)
     if not objects.count:
         return Proposal(seen=("The bucket has no object with this prefix yet",))
     what = f"{objects.codec} by their names" if objects.codec else "of a format that their names do not tell: set codec"

@@ -1,7 +1,7 @@
 """1,000 commits of one table: the time and the CPU of a commit, and the size of its metadata, first and last.
 
     make bench-growth BENCH="--commits 200 --events 1000"
-    make bench-growth BENCH="--write-mode equality-delete --rows 10000000 --commits 100 --events 10000"
+    make bench-growth BENCH="--write-mode merge-on-read --rows 10000000 --commits 100 --events 10000 --key-index never"
 
 Files of events are given to a pipeline one after another, each when the one before is readable: a batch, a commit.
 Without `--write-mode` they are appended, with it they update and insert rows of a table that has `--rows` rows.
@@ -40,6 +40,8 @@ CHANGES = """\
         operation: ${{/op}}
         identifier_columns: [id]
         write_mode: {mode}
+        key_index: {key_index}
+        table_properties: {{format-version: "{version}"}}
         exclude_keys: [op]
 """
 
@@ -100,11 +102,14 @@ def main() -> None:
     options = parser(__doc__, events=1000)
     options.add_argument("--commits", type=int, default=1000)
     options.add_argument("--write-mode", choices=MODES, help="update and insert instead of append")
+    options.add_argument("--key-index", choices=("auto", "never"), default="auto", help="with merge-on-read")
+    options.add_argument("--format-version", type=int, choices=(2, 3), default=2, help="with --write-mode")
     options.add_argument("--rows", type=int, default=0, help="of the table before, with --write-mode")
     chosen = options.parse_args()
     last = {key: row(key, 0) for key in range(max(chosen.rows, chosen.events))}
     with tempfile.TemporaryDirectory(prefix="calve-bench-") as place:
-        more = CHANGES.format(mode=chosen.write_mode) if chosen.write_mode else ""
+        how = {"mode": chosen.write_mode, "key_index": chosen.key_index, "version": chosen.format_version}
+        more = CHANGES.format(**how) if chosen.write_mode else ""
         calve = Calve(Path(place) / "calve", YAML.format(more=more))
         calve.start()
         try:

@@ -78,6 +78,7 @@ def test_a_damaged_index_begins_anew_and_says_so(tmp_path: Path, caplog: pytest.
     assert hits is not None
     assert [(path, rows.tolist()) for path, rows in hits] == [(next(iter(plan.files([]).files)), [7])]
     keys.close()
+    assert {path.stat().st_mode & 0o077 for path in tmp_path.glob("keys/**")} == {0}
     [state] = tmp_path.glob("keys/*/index")
     state.write_bytes(state.read_bytes()[:-1])
     caplog.set_level("INFO", "calve")

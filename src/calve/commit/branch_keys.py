@@ -90,7 +90,7 @@ class BranchKeys:
                 self._begin_anew(identity, str(error))
                 return self._found(self._open(identity), search, plan)
         except (*_UNUSABLE, EngineError, OSError, FolderInUseError) as error:
-            self._turn_off(str(error), getattr(error, "hint", ""))
+            self._turn_off(error)
             return None
 
     @staticmethod
@@ -127,10 +127,12 @@ class BranchKeys:
         self._index = None
         self._folder.unlock()
 
-    def _turn_off(self, reason: str, hint: str) -> None:
+    def _turn_off(self, error: Exception) -> None:
         self._is_off, self._index = True, None
-        message = f"{self._name}: commits search the table instead of a key index: {reason.rstrip('.')}"
-        self._log.warning(message, table=self._name, hint=hint or "It is used again after the next start")
+        reason = error.message if isinstance(error, EngineError) else error
+        hint = error.hint if isinstance(error, EngineError) else "The next start tries the index again"
+        message = f"{self._name}: commits search the table instead of a key index: {reason}"
+        self._log.warning(message, table=self._name, hint=hint)
 
     def _found(self, index: KeyIndex, search: KeySearch, plan: BranchPlan) -> list[tuple[str, RowNumbers]]:
         branch, reader = plan.files(index.lines), _Reader(search, plan)

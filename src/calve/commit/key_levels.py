@@ -8,6 +8,7 @@ from pathlib import Path
 
 from calve.commit.key_state import RunFile
 from calve.compiled.key_runs import Bitmap, Bits, Numbers, OpenRun, find_keys, merge_runs, write_run
+from calve.files.private import create_private
 
 __all__ = ["RunLevels"]
 
@@ -90,8 +91,10 @@ class RunLevels:
         self._runs.append((RunFile(name, rows), OpenRun(self._folder / name)))
 
     def _new_name(self) -> str:
-        """Return a name that no run ever had: a folder that was restored in part has no run in place of another."""
-        return f"run-{secrets.token_hex(8)}"
+        """Create a file whose name no run ever had: in a folder that was restored in part none is taken for another."""
+        name = f"run-{secrets.token_hex(8)}"
+        create_private(self._folder / name)
+        return name
 
     def _first_to_merge(self) -> int | None:
         """Return the first of the newest runs of which four have one level, and none a higher one."""

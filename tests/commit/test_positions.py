@@ -176,7 +176,7 @@ class Laws:
     def changes_columns(self) -> None:
         update, name = self.java.updateSchema(), self.java.schema().findColumnName(1)
         if self.kinds[0] == "int":
-            update.updateColumn(name, self.catalog._type("long"))
+            update.updateColumn(name, self.catalog.spark.jvm.org.apache.iceberg.types.Types.LongType.get())
         update.renameColumn(name, f"k0_{self.number}").commit()
 
     def check(self, has_equality_deletes: bool) -> None:

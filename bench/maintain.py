@@ -1,7 +1,10 @@
-"""A table of changes: how long a full read takes before its equality deletes are converted, after, and compacted.
+"""A table of changes: what the conversion of its equality deletes costs, and full reads before, after, and compacted.
+
+    python -m bench.maintain --events 1000000 --keys 500000 [--version 3] [--rewrite]
 
 `calve run --once` upserts events of few keys in many batches; then Spark reads all columns of all rows, the median of
-five reads each time. The compacted table is the same one, all of it rewritten.
+five reads each time. CPU is that of this process and its JVM, and bytes are those of new files. With `--rewrite` the
+conversion rewrites data files, as Iceberg's action does. The compacted table is the same one, all of it rewritten.
 """
 
 from __future__ import annotations
@@ -20,19 +23,21 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
+from bench.changes import cpu_seconds
 from calve.catalog.catalog import Catalog, embedded
 from calve.commit.mark import CommitTarget
 from calve.engine import session
+from calve.engine.engine import Engine
 from calve.maintenance.context import MaintenanceContext
-from calve.maintenance.equality_deletes import convert
-from calve.maintenance.rewrite import rewrite
+from calve.maintenance.equality_deletes import convert, remove_unneeded
+from calve.maintenance.rewrite import ANY_DELETE, NO_SIZE, rewrite
 
 READS = 5
 BATCHES = 20
 COLUMNS = {"id": "long", "amount": "double", "country": "string", "session": "string", "note": "string"}
 
 
-def make(folder: Path, events: int, keys: int) -> None:
+def make(folder: Path, events: int, keys: int, version: int) -> None:
     """Write the events, and a pipeline that upserts them."""
     rnd = random.Random(1)
     for number in range(BATCHES):
@@ -42,6 +47,8 @@ def make(folder: Path, events: int, keys: int) -> None:
         "table_identifier": "bench.t",
         "auto_create": True,
         "upsert": True,
+        "write_mode": "equality-delete",
+        "table_properties": {"format-version": str(version)},
         "identifier_columns": ["id"],
         "equality_delete_limit": 0,
         "max_batch_bytes": f"{(folder / '00.ndjson').stat().st_size}b",
@@ -72,14 +79,27 @@ def read(spark: SparkSession) -> float:
     return statistics.median(times)
 
 
-def timed(action: Callable[[], object]) -> float:
-    """Give the seconds of something that is done once."""
-    start = time.perf_counter()
+def timed(engine: Engine, folder: Path, action: Callable[[], object]) -> str:
+    """Do something; say the seconds, the CPU seconds and the megabytes that it took."""
+    before, start, cpu = size(folder), time.perf_counter(), time.process_time() + cpu_seconds(engine.session)
     action()
-    return time.perf_counter() - start
+    seconds, cpu = time.perf_counter() - start, time.process_time() + cpu_seconds(engine.session) - cpu
+    return f"made in {seconds:6.1f} s  CPU {cpu:6.2f} s  wrote {(size(folder) - before) / 1e6:7.2f} MB"
 
 
-def measure(folder: Path) -> None:
+def size(folder: Path) -> int:
+    """Give the bytes of the data and delete files of the table, old ones too."""
+    files = (path for path in (folder / "lakehouse").rglob("*") if path.suffix in (".parquet", ".puffin"))
+    return sum(path.stat().st_size for path in files)
+
+
+def by_rewrite(context: MaintenanceContext) -> None:
+    """Convert equality deletes by Iceberg's action."""
+    rewrite(context, ANY_DELETE | NO_SIZE)
+    remove_unneeded(context)
+
+
+def measure(folder: Path, conversion: Callable[[MaintenanceContext], object]) -> None:
     """Read, convert, read, compact, read; print a line for each."""
     properties = embedded(folder / "lakehouse")
     prefix = "spark.sql.catalog.lakehouse"
@@ -92,13 +112,13 @@ def measure(folder: Path) -> None:
         read(spark)  # the JVM warms up
         for name, action in {
             "with equality deletes": lambda: None,
-            "converted": lambda: convert(bench),
+            "converted": lambda: conversion(bench),
             "compacted": lambda: rewrite(bench, {"rewrite-all": "true"}),
         }.items():
-            spent = timed(action)
+            spent = timed(engine, folder, action)
             found = bench.count()
             print(
-                f"{name:22} read {read(spark):6.2f} s  made in {spent:6.1f} s  {found.data_files:4} data files  "
+                f"{name:22} read {read(spark):6.2f} s  {spent}  {found.data_files:4} data files  "
                 f"{found.equality_deletes:9,} equality deletes",
                 flush=True,
             )
@@ -111,12 +131,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=1_000_000)
     parser.add_argument("--keys", type=int, default=500_000)
+    parser.add_argument("--version", type=int, default=2, help="of the table's format")
+    parser.add_argument("--rewrite", action="store_true", help="convert by rewriting data files")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="maintain-") as folder:
-        make(Path(folder), given.events, given.keys)
+        make(Path(folder), given.events, given.keys, given.version)
         command = [sys.executable, "-m", "calve", "run", "p.yaml", "--once", "--metrics-port", "0"]
         subprocess.run(command, cwd=folder, check=True, stderr=subprocess.DEVNULL, env=os.environ.copy())
-        measure(Path(folder))
+        measure(Path(folder), by_rewrite if given.rewrite else convert)
 
 
 if __name__ == "__main__":

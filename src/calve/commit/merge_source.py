@@ -217,45 +217,13 @@ def _updates(rows: pa.Table, keys: Mapping[str, int], columns: Mapping[int, str]
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column with the types that Spark has, at any depth: a UUID is text."""
+    """Return a column with the types that Spark has, at any depth: from DuckDB a UUID is text, a `fixed` is binary."""
     if not _is_odd(column.type):
         return column
-    sql = f"SELECT one::{_sql_type(column.type)} AS one FROM rows"
-    return duckdb_session.run(sql, rows=pa.table({"one": column})).column("one")
+    return duckdb_session.run("SELECT key FROM rows", rows=pa.table({"key": column})).column("key")
 
 
 def _is_odd(kind: pa.DataType) -> bool:
     """Return whether Spark has another type for this type, or for a type inside it."""
     inside = [kind.field(at).type for at in range(kind.num_fields)]
     return isinstance(kind, pa.UuidType) or pa.types.is_fixed_size_binary(kind) or any(map(_is_odd, inside))
-
-
-def _sql_type(kind: pa.DataType) -> str:
-    """Return DuckDB's name of the type that Spark has for a type."""
-    if pa.types.is_struct(kind):
-        inner = ", ".join(f'"{field.name.replace(_QUOTE, _QUOTE * 2)}" {_sql_type(field.type)}' for field in kind)
-        return f"STRUCT({inner})"
-    if pa.types.is_map(kind):
-        return f"MAP({_sql_type(kind.key_type)}, {_sql_type(kind.item_type)})"
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return f"{_sql_type(kind.value_type)}[]"
-    if pa.types.is_decimal(kind):
-        return f"DECIMAL({kind.precision}, {kind.scale})"
-    if pa.types.is_timestamp(kind):
-        return "TIMESTAMPTZ" if kind.tz else "TIMESTAMP"
-    if pa.types.is_fixed_size_binary(kind):
-        return "BLOB"
-    return _SQL_TYPES.get(str(kind), "VARCHAR")
-
-
-_QUOTE = '"'
-_SQL_TYPES = {
-    "bool": "BOOLEAN",
-    "int32": "INTEGER",
-    "int64": "BIGINT",
-    "float": "FLOAT",
-    "double": "DOUBLE",
-    "date32[day]": "DATE",
-    "binary": "BLOB",
-    "large_binary": "BLOB",
-}

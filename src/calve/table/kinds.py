@@ -55,29 +55,16 @@ class Limit(enum.Flag):
 
 @dataclass(frozen=True)
 class Primitive:
-    """What Calve knows of a type.
+    """What Calve knows of a type."""
 
-    Attributes:
-        text: How settings write it; capitals are numbers.
-        kind: PyIceberg's class.
-        arrow: The Arrow type of a table's columns, or its function of the Iceberg type.
-        json: The form of its values in events.
-        bound: The form of its bounds.
-        spark: The name in Spark SQL; Iceberg's own where Spark has none.
-        field: The type in the schema of rows (`event.envelope.schema.Field`) that Spark read from a table.
-        core: The compiled core's code (`core/src/spec.rs`); empty: rows with such a column are converted in Python.
-        wider: What Iceberg can widen it to.
-        limits: What cannot be done with it.
-    """
-
-    text: str
+    text: str  # in settings; capitals are numbers
     kind: type[iceberg.IcebergType]
-    arrow: Any
+    arrow: Any  # the type of a table's columns, or its function of the Iceberg type
     json: Json
     bound: Bound
-    spark: str
-    field: str
-    core: str
+    spark: str  # in Spark SQL; Iceberg's own name where Spark has none
+    field: str  # in the schema of rows that Spark read from a table (`event.envelope.schema.Field`)
+    core: str  # for the compiled core (`core/src/spec.rs`); empty: rows with such a column are converted in Python
     wider: Wider
     limits: Limit
 

@@ -39,7 +39,7 @@ from calve.maintenance.by_need import BOUNDS_METADATA, Rounds
 from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.trigger import Trigger
 from calve.record.content_file import ContentFile
-from calve.table.limits import DEFAULTS, Limits
+from calve.table.limits import DEFAULTS, MaintenanceLimits
 from calve.write.writer import Writers
 
 EVERY_SECONDS = 5.0
@@ -61,7 +61,7 @@ class Day:
         rows: The rows of a commit.
     """
 
-    def __init__(self, engine: Engine, folder: Path, limits: Limits | None, rows: int) -> None:
+    def __init__(self, engine: Engine, folder: Path, limits: MaintenanceLimits | None, rows: int) -> None:
         fields = [
             {"id": number, "name": name, "required": False, "type": kind}
             for number, (name, kind) in enumerate(FIELDS.items(), 1)
@@ -173,7 +173,7 @@ def opened(folder: Path) -> Iterator[Day]:
         yield Day(engine, folder, None, REWRITTEN_ROWS)
 
 
-def simulate(limits: Limits | None, chosen: argparse.Namespace) -> list[Figures]:
+def simulate(limits: MaintenanceLimits | None, chosen: argparse.Namespace) -> list[Figures]:
     """Make the commits; return the figures along the way."""
     points = []
     temporary = tempfile.TemporaryDirectory(prefix="calve-healthy-", dir=chosen.folder)

@@ -31,7 +31,7 @@ from calve.record.receipt import Receipt
 from calve.route.route import SinkRoute
 from calve.settings import parse_text
 from calve.sinks.iceberg.job import TableJob
-from calve.sources.file.codec import Part
+from calve.sources.file.codec import FilePart
 from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
 from calve.sources.source import Split
@@ -103,7 +103,7 @@ def main(rounds: int) -> None:
         file.write_text("".join(json.dumps(event(number)) + "\n" for number in range(EVENTS)))
         size = file.stat().st_size
         print(f"{EVENTS:,} events of {size / EVENTS:.0f} bytes")
-        split = Split(asdict(Part(str(file), 0, size, size, 0)))
+        split = Split(asdict(FilePart(str(file), 0, size, size, 0)))
         figures: dict[str, list[float]] = {way: [] for way in WAYS}
         tables = {way: table(way, folder) for way in WAYS}
         for number in range(rounds):

@@ -29,7 +29,7 @@ from calve.expression import compile_format
 from calve.record.receipt import Receipt
 from calve.route.route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
-from calve.sources.file.codec import Part
+from calve.sources.file.codec import FilePart
 from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
 from calve.sources.source import Reader, Split
@@ -83,7 +83,7 @@ def main(rounds: int) -> None:
         file = Path(folder, "rows.parquet")
         parquet.write_table(rows(), file)
         size = file.stat().st_size
-        split = Split(asdict(Part(str(file), 0, size, size, 0)))
+        split = Split(asdict(FilePart(str(file), 0, size, size, 0)))
         typed = FileReader(FileSettings(path=[str(file)]))
         schema = infer(pa.Table.from_batches([next(typed.read(split))])).to_schema()
         table = Table("x.typed", "u", folder, schema.model_dump_json(), '{"spec-id":0,"fields":[]}')

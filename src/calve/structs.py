@@ -21,7 +21,7 @@ _DECODERS: dict[Any, msgspec.json.Decoder[Any]] = {}
 
 
 def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
-    """Return the decoder of a type, e.g. `Head`, `list[Table]`, `Receipt | Failure`; any thread may use it."""
+    """Return the decoder of a type, e.g. `LedgerHead`, `list[Table]`, `Receipt | Failure`; any thread may use it."""
     known_decoder = _DECODERS.get(kind)
     if known_decoder is None:
         with _LOCK:

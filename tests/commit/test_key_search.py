@@ -21,7 +21,7 @@ from calve.commit import key_search
 from calve.commit.key_search import KeySearch, SearchedFile, UnsearchableError
 from calve.errors import CommitError, SinkUnavailableError
 from calve.record.content_file import ContentFile
-from calve.record.target import Stream
+from calve.record.target import RowStream
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 from calve.write.writer import Writers
@@ -66,7 +66,7 @@ def rows_of(table: Table, keys: list[tuple[Any, ...]]) -> pa.Table:
 def written(table: Table, keys: list[tuple[Any, ...]], batch: int = 0) -> SearchedFile:
     """Write a data file as tasks do, and describe it as a plan does."""
     writers = Writers(uuid.uuid4().hex, 2)
-    writers.write(Stream(0, ""), table, {}, rows_of(table, keys))
+    writers.write(RowStream(0, ""), table, {}, rows_of(table, keys))
     [[file]] = [one.files for one in writers.close().values()]
     content = msgspec.json.decode(file, type=ContentFile)
     bounds = [

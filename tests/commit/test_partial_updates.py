@@ -135,7 +135,7 @@ def test_an_update_is_a_row_if_the_column_has_become_optional_and_holds_the_tabl
     table.create()
     files = {1: table.stage([("v", 1, 0, "y"), ("v", 2, 0, "y")])}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("calve.commit.merge_source.Staged.letters_of", lambda _, updates: [[] for _ in updates])
+        patch.setattr("calve.commit.merge_source.StagedChanges.letters_of", lambda _, updates: [[] for _ in updates])
         with pytest.raises(CommitError, match=r"2 staged updates .* lack a required column \(value\)") as caught:
             table.commit(files, "merge-on-read")
     assert "DROP NOT NULL" in caught.value.hint

@@ -10,12 +10,12 @@ from urllib.parse import urlencode
 
 import pytest
 
-from calve.dashboard.access import Access
+from calve.dashboard.access import AccessRules
 from calve.dashboard.actions import Actions
 from calve.dashboard.app import App
-from calve.dashboard.history import History
+from calve.dashboard.history import SampleHistory
 from calve.dashboard.server import history_file
-from calve.dashboard.web import Response
+from calve.dashboard.web import PageResponse
 from dashboard.states import ALL
 
 PASSWORD = "correct horse"
@@ -26,7 +26,7 @@ class Page(HTMLParser):
 
     VOID = ("meta", "link", "input", "br")
 
-    def __init__(self, answer: Response) -> None:
+    def __init__(self, answer: PageResponse) -> None:
         super().__init__()
         self.answer = answer
         self.elements: list[tuple[str, dict[str, str]]] = []
@@ -69,15 +69,15 @@ class Visitor:
         self.proof = proofs[0] if proofs else self.proof
         return page
 
-    def post(self, path: str, headers: dict[str, str] | None = None, **form: str) -> Response:
+    def post(self, path: str, headers: dict[str, str] | None = None, **form: str) -> PageResponse:
         answer = self._ask("POST", path, urlencode({"form": self.proof, **form}).encode(), headers or {})
         self.cookies = answer.headers.get("Set-Cookie", self.cookies).partition(";")[0]
         return answer
 
-    def log_in(self, password: str = PASSWORD) -> Response:
+    def log_in(self, password: str = PASSWORD) -> PageResponse:
         return self.post("/login", password=password)
 
-    def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> Response:
+    def _ask(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> PageResponse:
         path, _, query = path.partition("?")
         environ: dict[str, Any] = {
             "REQUEST_METHOD": method,
@@ -91,7 +91,7 @@ class Visitor:
         }
         told: list[Any] = []
         content = b"".join(self.app(environ, lambda *args: told.extend(args)))
-        return Response(int(told[0].split()[0]), content, headers=dict(told[1]))
+        return PageResponse(int(told[0].split()[0]), content, headers=dict(told[1]))
 
 
 Visit = Callable[..., Visitor]
@@ -102,12 +102,12 @@ def visit(tmp_path: Path) -> Iterator[Visit]:
     """Makes a state, and opens its dashboard; with a program, actions are allowed."""
     opened: list[App] = []
 
-    def made(name: str, program: list[str] | None = None, access: Access | None = None) -> Visitor:
+    def made(name: str, program: list[str] | None = None, access: AccessRules | None = None) -> Visitor:
         state = tmp_path / "calve-state"
         ALL[name](state)
         actions = Actions(str(state), tmp_path / "orders.yaml", program) if program else None
-        given = access or Access(PASSWORD if actions else "")
-        opened.append(App(str(state), History(history_file(str(state))), given, actions))
+        given = access or AccessRules(PASSWORD if actions else "")
+        opened.append(App(str(state), SampleHistory(history_file(str(state))), given, actions))
         return Visitor(opened[-1])
 
     yield made

@@ -10,9 +10,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from calve.dashboard.access import Access
+from calve.dashboard.access import AccessRules
 from calve.dashboard.app import App
-from calve.dashboard.history import History
+from calve.dashboard.history import SampleHistory
 from calve.dashboard.server import Dashboard, history_file
 from dashboard.states import ALL
 from services import chromium
@@ -73,7 +73,7 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as folder:
                 state = Path(folder) / "calve-state"
                 ALL[name](state)
-                app = App(str(state), History(history_file(str(state))), Access())
+                app = App(str(state), SampleHistory(history_file(str(state))), AccessRules())
                 with Dashboard(app, 0) as served:
                     browser.look(width, 800, dark)
                     browser.open(served.url + path)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyiceberg.catalog.sql import SqlCatalog
 
 from calve.catalog.sqlite import embedded
-from calve.dashboard.history import History, Sample
+from calve.dashboard.history import Sample, SampleHistory
 from calve.errors import CommitError, SourceUnavailableError
 from calve.observe.blueprint import BLUEPRINT_FILE, Blueprint, SinkPart
 from calve.observe.recent_lines import LINES_FILE
@@ -97,7 +97,7 @@ def hostile(state: Path) -> None:
     _describe(state, "orders", HOSTILE, warehouse, HOSTILE)
     hostile_rows = [{"id": 1, "text": HOSTILE, HOSTILE.replace(".", ""): HOSTILE * 20}]
     lake(warehouse, "shop.orders", pa.Table.from_pylist(hostile_rows), {"comment": HOSTILE})
-    history = History(state / "_dashboard" / "history.json")
+    history = SampleHistory(state / "_dashboard" / "history.json")
     history.rows.fill("orders", HOSTILE, [(time.time() - 60, 1), (time.time(), 5)])
     history.rows.save()
     letters(state, "orders", HOSTILE, HOSTILE, HOSTILE * 3, table=HOSTILE, code=HOSTILE)
@@ -186,7 +186,7 @@ def _describe(state: Path, name: str, target: str, warehouse: Path, word: str = 
 def _write_history(state: Path, curves: dict[str, tuple[Callable[[float], float], Callable[[float], float]]]) -> None:
     """Write an hour of samples: the rate and the lag as functions of the part of the hour."""
     file = state / "_dashboard" / "history.json"
-    history, now = History(file), time.time()
+    history, now = SampleHistory(file), time.time()
     for name, (rate, lag) in curves.items():
         parts = [number / 360 for number in range(360)]
         report = read_report(str(state), name)

@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from calve.dashboard.access import Access, is_loopback
+from calve.dashboard.access import AccessRules, is_loopback
 from dashboard.conftest import PASSWORD, Visit
 
 TRUE = ["true"]
@@ -44,7 +44,7 @@ def test_with_a_password_every_page_needs_it(visit: Visit, path: str) -> None:
 
 def test_a_session_ends_at_log_out_and_after_twelve_hours(visit: Visit) -> None:
     clock = [0.0]
-    visitor = visit("healthy", TRUE, Access(PASSWORD, clock=lambda: clock[0]))
+    visitor = visit("healthy", TRUE, AccessRules(PASSWORD, clock=lambda: clock[0]))
     visitor.log_in()
     visitor.get("/")
     before = visitor.cookies
@@ -59,7 +59,7 @@ def test_a_session_ends_at_log_out_and_after_twelve_hours(visit: Visit) -> None:
 
 def test_after_five_wrong_passwords_all_must_wait_a_minute(visit: Visit) -> None:
     clock = [0.0]
-    visitor = visit("healthy", TRUE, Access(PASSWORD, clock=lambda: clock[0]))
+    visitor = visit("healthy", TRUE, AccessRules(PASSWORD, clock=lambda: clock[0]))
     assert [visitor.log_in("wrong").status for _ in range(5)] == [403] * 5
     assert visitor.log_in().status == 429
     clock[0] += 61
@@ -83,11 +83,11 @@ def test_a_foreign_host_name_gets_no_page(visit: Visit, host: str) -> None:
 
 @pytest.mark.parametrize("host", ["localhost:9601", "127.0.0.1", "[::1]:9601", "LOCALHOST", "calve.example:443"])
 def test_names_of_this_machine_get_the_pages(visit: Visit, host: str) -> None:
-    assert visit("healthy", access=Access(names=["calve.example"])).get("/", HTTP_HOST=host).answer.status == 200
+    assert visit("healthy", access=AccessRules(names=["calve.example"])).get("/", HTTP_HOST=host).answer.status == 200
 
 
 def test_a_server_for_others_is_known_by_its_addresses_and_its_name() -> None:
-    access = Access(PASSWORD, "0.0.0.0")
+    access = AccessRules(PASSWORD, "0.0.0.0")
     assert access.knows_host("192.0.2.7:9601")
     assert access.knows_host(f"{socket.gethostname()}:9601")
     assert not access.knows_host("evil.example")

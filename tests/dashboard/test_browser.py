@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from calve.dashboard.access import Access
+from calve.dashboard.access import AccessRules
 from calve.dashboard.actions import Actions
 from calve.dashboard.app import App
-from calve.dashboard.history import History
+from calve.dashboard.history import SampleHistory
 from calve.dashboard.server import Dashboard, history_file
 from dashboard.conftest import PASSWORD
 from dashboard.states import ALL, lagging
@@ -48,7 +48,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path, browser: chromium.Bro
     state = tmp_path / "calve-state"
     ALL[request.param](state)
     actions = Actions(str(state), tmp_path / "orders.yaml", ECHO)
-    app = App(str(state), History(history_file(str(state))), Access(PASSWORD), actions)
+    app = App(str(state), SampleHistory(history_file(str(state))), AccessRules(PASSWORD), actions)
     with Dashboard(app, 0) as dashboard:
         browser.look(1100, 800)
         browser.problems.clear()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from calve.dashboard.chart import charts
-from calve.dashboard.history import SPAN_SECONDS, History, Sample
+from calve.dashboard.history import SPAN_SECONDS, Sample, SampleHistory
 from calve.dashboard.model import is_behind
 from calve.observe.report import PipelineReport
 
@@ -21,17 +21,17 @@ def lags(*values: int, step: float = 30.0) -> list[Sample]:
 
 
 def test_an_hour_is_kept_and_no_more(tmp_path: Path) -> None:
-    history = History(tmp_path / "history.json")
+    history = SampleHistory(tmp_path / "history.json")
     for at in range(0, 2 * SPAN_SECONDS, 10):
         history.add([report(at, at)], now=at)
     assert [one.at for one in history.of("orders")][:: SPAN_SECONDS // 10] == [3590.0, 7190.0]
     history.save()
     assert (tmp_path / "history.json").stat().st_size < 20_000
-    assert History(tmp_path / "history.json").of("orders") == history.of("orders")
+    assert SampleHistory(tmp_path / "history.json").of("orders") == history.of("orders")
 
 
 def test_the_same_report_is_one_sample_and_old_pipelines_are_forgotten() -> None:
-    history = History(None)
+    history = SampleHistory(None)
     history.add([report(5)], now=5)
     history.add([report(5)], now=15)
     assert len(history.of("orders")) == 1
@@ -62,21 +62,21 @@ def test_values_have_a_grid_of_round_numbers_and_rejects_and_refusals_lines_of_t
 
 def test_samples_of_an_earlier_version_are_read(tmp_path: Path) -> None:
     (tmp_path / "history.json").write_text('{"orders": [[5.0, 1, 2, 3, null]]}')
-    assert History(tmp_path / "history.json").of("orders") == [Sample(5.0, 1, 2, 3, None, 0, 0)]
+    assert SampleHistory(tmp_path / "history.json").of("orders") == [Sample(5.0, 1, 2, 3, None, 0, 0)]
 
 
 def test_a_broken_or_missing_file_is_a_new_beginning(tmp_path: Path) -> None:
     file = tmp_path / "history.json"
     file.write_text('{"orders": [[1,')
-    history = History(file)
+    history = SampleHistory(file)
     history.add([report(5)], now=5)
     history.save()
-    assert len(History(file).of("orders")) == 1
+    assert len(SampleHistory(file).of("orders")) == 1
 
 
 def test_a_file_that_cannot_be_written_is_logged_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "state").write_text("a file")
-    history = History(tmp_path / "state" / "history.json")
+    history = SampleHistory(tmp_path / "state" / "history.json")
     history.add([report(5)], now=5)
     caplog.clear()
     with caplog.at_level(logging.WARNING, "calve"):
@@ -87,7 +87,7 @@ def test_a_file_that_cannot_be_written_is_logged_once(tmp_path: Path, caplog: py
 
 
 def test_no_folder_is_made_for_a_state_without_pipelines(tmp_path: Path) -> None:
-    History(tmp_path / "none" / "history.json").save()
+    SampleHistory(tmp_path / "none" / "history.json").save()
     assert list(tmp_path.iterdir()) == []
 
 

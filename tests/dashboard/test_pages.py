@@ -13,7 +13,7 @@ from urllib.parse import quote
 import pytest
 
 from calve.catalog.open_tables import OpenTables
-from calve.dashboard.access import Access
+from calve.dashboard.access import AccessRules
 from calve.dashboard.model import MANY_FILES, MANY_SNAPSHOTS
 from calve.dashboard.pipeline_pages import PipelinePages
 from calve.dashboard.table_view import TableReader
@@ -235,7 +235,7 @@ def test_the_files_of_the_page_need_no_other_server(visit: Visit) -> None:
 
 
 def test_no_secret_is_on_a_page(visit: Visit) -> None:
-    visitor = visit("healthy", access=Access(PASSWORD))
+    visitor = visit("healthy", access=AccessRules(PASSWORD))
     visitor.log_in()
     for path in PAGES:
         page = visitor.get(path)

@@ -8,7 +8,7 @@ from pyiceberg.types import NestedField, StringType
 
 from calve.dead_letters import rejects as rejects_module
 from calve.dead_letters.publish import publish
-from calve.dead_letters.rejects import DeadLetterLocation, DeadLetters
+from calve.dead_letters.rejects import DeadLetterLocation, TaskRejects
 from calve.dead_letters.room import RoomLimits
 from calve.dead_letters.table import LETTERS
 from calve.errors import Verdict, WriteError
@@ -20,7 +20,7 @@ EVENTS = pa.table({"event": pa.array([b'{"a": 1}', b"\xff\x00", None, "häß".en
 
 
 def letters(folder, attempt="0"):
-    return DeadLetters(DeadLetterLocation(str(folder)), "b-1", attempt, {"pipeline": "p", "sink": "iceberg"})
+    return TaskRejects(DeadLetterLocation(str(folder)), "b-1", attempt, {"pipeline": "p", "sink": "iceberg"})
 
 
 def rejects(*positions):
@@ -83,7 +83,7 @@ def test_without_rejects_there_is_no_file(tmp_path):
 def test_rejects_of_a_table_become_rows_with_a_key_of_their_own_and_no_file(tmp_path):
     schema = Schema(*LETTERS.fields, NestedField(50, "theirs", StringType(), required=False))
     table = Table("ops.dead", "", "", schema.model_dump_json(), "{}")
-    queue = DeadLetters(DeadLetterLocation(str(tmp_path), {}, table), "b-1", "0", {"pipeline": "p", "sink": "iceberg"})
+    queue = TaskRejects(DeadLetterLocation(str(tmp_path), {}, table), "b-1", "0", {"pipeline": "p", "sink": "iceberg"})
     queue.add("a.b", EVENTS, rejects(0, 1))
     queue.add("", EVENTS, rejects(2))
     rows = pa.concat_tables(queue.rows())
@@ -113,7 +113,7 @@ def counts(path):
 
 
 def test_equal_rejects_are_one_entry_with_a_count(tmp_path):
-    queue = DeadLetters(DeadLetterLocation(str(tmp_path)), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
+    queue = TaskRejects(DeadLetterLocation(str(tmp_path)), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
     for _ in range(100):
         queue.add("a.b", MANY, rejects(0, 1, 2, 3, 4))
     kept = queue.close()
@@ -130,7 +130,7 @@ def test_where_events_have_an_order_only_neighbours_are_one_entry(tmp_path):
 
 
 def test_what_differs_in_anything_but_its_time_is_an_entry_of_its_own(tmp_path):
-    queue = DeadLetters(DeadLetterLocation(str(tmp_path)), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
+    queue = TaskRejects(DeadLetterLocation(str(tmp_path)), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
     queue.add("a.b", MANY, rejects(0))
     other = pa.Table.from_pylist([{"row": 1, "code": "MALFORMED", "field": "f", "reason": "another"}], REJECTS)
     queue.add("a.b", MANY, other)
@@ -140,7 +140,7 @@ def test_what_differs_in_anything_but_its_time_is_an_entry_of_its_own(tmp_path):
 
 
 def test_entries_that_wait_for_equal_ones_take_little_memory(tmp_path):
-    queue = DeadLetters(DeadLetterLocation(str(tmp_path)), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
+    queue = TaskRejects(DeadLetterLocation(str(tmp_path)), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
     large = pa.table({"event": pa.array([b"%d" % n * (1 << 20) for n in range(8)], pa.binary())})
     queue.add("a.b", large, rejects(*range(8)))
     assert sum(len(one["event"]) for one in queue._spools["a.b"]._recent.values()) <= 4 << 20
@@ -150,7 +150,7 @@ def test_entries_that_wait_for_equal_ones_take_little_memory(tmp_path):
 
 def test_a_table_of_dead_letters_has_a_row_for_each_event(tmp_path):
     table = Table("a.dead", "u", str(tmp_path), LETTERS.model_dump_json(), '{"spec-id":0,"fields":[]}')
-    queue = DeadLetters(DeadLetterLocation(str(tmp_path), {}, table), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
+    queue = TaskRejects(DeadLetterLocation(str(tmp_path), {}, table), "b-1", "0", {"pipeline": "p"}, is_ordered=False)
     queue.add("a.b", MANY, rejects(0, 1, 2, 3, 4))
     rows = pa.concat_tables(queue.rows())
     assert rows["event"].to_pylist() == ["{}"] * 4 + ["[]"]
@@ -164,7 +164,7 @@ def test_one_batch_cannot_have_more_dead_letters_than_there_is_room_for(tmp_path
     (tmp_path / "b-0.ndjson").write_bytes(b"x" * 3000)
 
     def queue(limits):
-        return DeadLetters(DeadLetterLocation(str(tmp_path), limits=limits), "b-1", "0", {"pipeline": "p", "sink": "s"})
+        return TaskRejects(DeadLetterLocation(str(tmp_path), limits=limits), "b-1", "0", {"pipeline": "p", "sink": "s"})
 
     large = pa.table({"event": pa.array([bytes([65 + number]) * 1000 for number in range(9)], pa.binary())})
     found = queue(RoomLimits(5000, 0))

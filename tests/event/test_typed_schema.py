@@ -21,7 +21,7 @@ from calve.columns.infer import infer
 from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.event.validate_json import validated
 from calve.sources.file.parquet import read_parquet
-from calve.sources.file.rows import Rows
+from calve.sources.file.rows import FileBatches
 from calve.table.definition import schema_from_columns
 from kit.tables import table_of
 from sources.file import texts
@@ -131,7 +131,7 @@ def events(rows: pa.Table) -> pa.Table:
     """Write a Parquet file and read it as the source does."""
     out = io.BytesIO()
     parquet.write_table(rows, out, row_group_size=2)
-    found = texts.rows(read_parquet(pa.BufferReader(out.getvalue()), Rows("f"), 0, out.tell()))
+    found = texts.rows(read_parquet(pa.BufferReader(out.getvalue()), FileBatches("f"), 0, out.tell()))
     assert found["malformed"].null_count == len(found)
     return found
 
@@ -269,7 +269,7 @@ def test_a_table_that_is_there_gets_what_its_types_hold_exactly_and_the_rest_is_
 def test_a_repeated_column_is_one_reject_of_the_file_that_says_where() -> None:
     out = io.BytesIO()
     parquet.write_table(pa.table([[1], [2], [3]], names=["a", "b", "a"]), out)
-    [batch] = read_parquet(pa.BufferReader(out.getvalue()), Rows("f"), 0, out.tell())
+    [batch] = read_parquet(pa.BufferReader(out.getvalue()), FileBatches("f"), 0, out.tell())
     assert batch["malformed"].to_pylist() == [
         "The file f has two columns of the name 'a', the columns 1 and 3; give them unique names"
     ]
@@ -290,7 +290,7 @@ def test_int96_is_a_moment_of_any_year_and_loses_no_nanosecond(finest: int) -> N
     )
     out = io.BytesIO()
     parquet.write_table(rows, out, use_deprecated_int96_timestamps=True)
-    found = texts.rows(read_parquet(pa.BufferReader(out.getvalue()), Rows("f"), 0, out.tell()))
+    found = texts.rows(read_parquet(pa.BufferReader(out.getvalue()), FileBatches("f"), 0, out.tell()))
     schema = infer(found).to_schema()
     shown = [json.loads(event)["t"] for event in found["event"].to_pylist()]
     assert str(schema.find_type("t")) == ("string" if finest else "timestamptz")
@@ -308,6 +308,6 @@ def test_an_enum_is_text() -> None:
     assert data.count(text) == 1
     data = data.replace(text, b"\x18\x01e\x25\x08\x4c\x4c\x00\x00")
     assert parquet.read_schema(io.BytesIO(data)).field("e").type == pa.binary()
-    found = texts.rows(read_parquet(pa.BufferReader(data), Rows("f"), 0, len(data)))
+    found = texts.rows(read_parquet(pa.BufferReader(data), FileBatches("f"), 0, len(data)))
     assert [json.loads(event) for event in found["event"].to_pylist()] == rows.to_pylist()
     assert str(infer(found).to_schema().find_type("e")) == "string"

@@ -27,7 +27,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-from calve.ledger.lease import HEAD, Head
+from calve.ledger.lease import HEAD, LedgerHead
 from calve.state.store_folder import StoreFolder
 from calve.state.values import decoded
 from faults.trial import parsed
@@ -207,7 +207,7 @@ class Pair:
         """Check that the driver has led from the start."""
         found = StoreFolder.at(f"{self._state}/append/ledger").get(HEAD)
         assert found
-        head = decoded(HEAD, found.content, Head)
+        head = decoded(HEAD, found.content, LedgerHead)
         assert self.driver.process
         assert head.epoch == 1, f"the standby took over: {head}"
         assert head.holder.pid == self.driver.process.pid

@@ -10,9 +10,9 @@ from calve.state.store_folder import StoreFolder
 def taken_over(ledger: Ledger) -> Ledger:
     """Return the ledger, open for another driver; the former one does not know yet, and nothing was released."""
     assert isinstance(ledger.folder, StoreFolder)
-    before = lease.Taking.is_alive
-    lease.Taking.is_alive = lambda *_: False  # type: ignore[method-assign]
+    before = lease.LeaseAcquisition.is_alive
+    lease.LeaseAcquisition.is_alive = lambda *_: False  # type: ignore[method-assign]
     try:
         return Ledger.open(ledger.folder, ledger.pipeline)
     finally:
-        lease.Taking.is_alive = before  # type: ignore[method-assign]
+        lease.LeaseAcquisition.is_alive = before  # type: ignore[method-assign]

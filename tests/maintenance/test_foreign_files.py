@@ -16,7 +16,7 @@ from calve.errors import MaintenanceError, UnsupportedError
 from calve.maintenance.by_need import Rounds
 from calve.maintenance.expire import expire
 from calve.maintenance.upkeep import MaintenanceOptions, maintain
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 from maintenance.conftest import Kept
 
 pytestmark = pytest.mark.spark
@@ -53,13 +53,13 @@ def test_a_file_of_this_machine_that_a_table_lists_is_neither_read_nor_deleted(
         [line for step in told.steps() for line in told.lines(step)]
     assert "precious.parquet" in str(maintain(table.bench, MaintenanceOptions(("compact",)), lambda step: None).error)
     with pytest.raises(MaintenanceError, match=r"precious.parquet"):
-        Rounds(table.bench, Limits(small_files=2, quiet=NOW, least_age=NOW)).run()
+        Rounds(table.bench, MaintenanceLimits(small_files=2, quiet=NOW, least_age=NOW)).run()
     remove_all(table)
     table.change({2: ("y", 2)})
     with pytest.raises(MaintenanceError, match=r"precious.parquet. Calve does not delete it"):
         expire(table.bench, NOW)
     with pytest.raises(MaintenanceError, match=r"precious.parquet. Calve does not delete it"):
-        Rounds(table.bench, Limits(max_snapshots=1, least_age=NOW)).run()
+        Rounds(table.bench, MaintenanceLimits(max_snapshots=1, least_age=NOW)).run()
     assert precious.exists()
 
 

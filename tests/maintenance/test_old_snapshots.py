@@ -6,9 +6,9 @@ from dataclasses import replace
 from datetime import timedelta
 
 from calve.maintenance.old_snapshots import Expiry, PastSnapshot, SnapshotHistory, expiry
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 
-LIMITS = Limits(max_snapshots=100, least_age=timedelta(minutes=10))
+LIMITS = MaintenanceLimits(max_snapshots=100, least_age=timedelta(minutes=10))
 DAY, NOW = 86_400.0, 10_000_000.0
 
 

@@ -9,11 +9,11 @@ from datetime import timedelta
 import pytest
 
 from calve.maintenance.small_files import PartitionFiles, compaction, tiers
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 
 MB = 1 << 20
 TARGET = 512 * MB
-LIMITS = Limits(small_files=10, small_bytes=32 * MB, quiet=timedelta(minutes=10), round_bytes=1 << 30)
+LIMITS = MaintenanceLimits(small_files=10, small_bytes=32 * MB, quiet=timedelta(minutes=10), round_bytes=1 << 30)
 NOW = 1_000_000.0
 
 
@@ -26,7 +26,9 @@ def partition(name: str, sizes: list[int], age_seconds: float = 0.0) -> Partitio
     return PartitionFiles(f"0:{name}", name, counts, sums, written_ms=int((NOW - age_seconds) * 1000))
 
 
-def chosen(*partitions: PartitionFiles, limits: Limits = LIMITS, only_quiet: bool = False) -> list[str] | None:
+def chosen(
+    *partitions: PartitionFiles, limits: MaintenanceLimits = LIMITS, only_quiet: bool = False
+) -> list[str] | None:
     found = compaction(partitions, TARGET, limits, NOW, only_quiet)
     return [one.name for one in found.partitions] if found else None
 

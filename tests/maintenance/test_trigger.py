@@ -9,9 +9,9 @@ import pytest
 
 from calve.maintenance.by_need import Round
 from calve.maintenance.trigger import Trigger
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 
-LIMITS = Limits(small_files=10, quiet=timedelta(minutes=10), share_of_cores=0.05)
+LIMITS = MaintenanceLimits(small_files=10, quiet=timedelta(minutes=10), share_of_cores=0.05)
 NOTHING = Round((), 0.0, is_done=True)
 
 

@@ -21,7 +21,7 @@ from statistics import median
 from typing import Any, Protocol
 from urllib.parse import urlsplit
 
-from calve.ledger.lease import HEAD, LEASE_VARIABLE, Head
+from calve.ledger.lease import HEAD, LEASE_VARIABLE, LedgerHead
 from calve.state.store_folder import StoreFolder
 from calve.state.values import decoded
 from kit.running import PATIENCE_SECONDS, Calve, until
@@ -161,9 +161,9 @@ class Drivers:
         driver.start("--state", self._state, "--standby", environment=environment)
         return driver
 
-    def head(self) -> Head:
+    def head(self) -> LedgerHead:
         found = self._ledger.get(HEAD)
-        return decoded(HEAD, found.content, Head) if found else Head(None)  # type: ignore[arg-type]
+        return decoded(HEAD, found.content, LedgerHead) if found else LedgerHead(None)  # type: ignore[arg-type]
 
     def leads(self, driver: Driver) -> None:
         """Wait until a driver has the lease and has committed something."""

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pytest
 
 from calve.columns.fields import ALL_FIELDS, Fields
-from calve.sinks.opensearch.lines import Lines, compile_shape
+from calve.sinks.opensearch.lines import BulkLines, compile_shape
 from calve.sinks.opensearch.settings import Action, OpenSearchSettings
 
 EVENTS = ['{"id":"a\\"b","n":1.10,"op":"x"}', '{"id":2,\n "n":[1,  2],"op":"delete"}', '{"n":12345678901234567890.5}']
 
 
-def lines(texts: list[str], fields: Fields = ALL_FIELDS, **settings: Any) -> Lines:
+def lines(texts: list[str], fields: Fields = ALL_FIELDS, **settings: Any) -> BulkLines:
     events = pa.table({"json": pa.array(texts), "event_version": pa.array(range(16, 16 + len(texts)), pa.int64())})
     shape = compile_shape(OpenSearchSettings(hosts=["http://a:1"], index="i", **settings), (), "p-")
     return shape.lines(events, fields)

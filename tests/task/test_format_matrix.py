@@ -32,7 +32,7 @@ from calve.record.receipt import Receipt
 from calve.route.route import SinkRoute
 from calve.serde.settings import SchemaSettings, Serde
 from calve.sinks.iceberg.job import TableJob
-from calve.sources.file.codec import Part
+from calve.sources.file.codec import FilePart
 from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
 from calve.sources.source import Reader, Split
@@ -76,7 +76,7 @@ class Source(NamedTuple):
 def _file(folder: Path, name: str, data: bytes, columns: Columns) -> Source:
     path = folder / name
     path.write_bytes(data)
-    split = Split(asdict(Part(str(path), 0, len(data), len(data), 0)))
+    split = Split(asdict(FilePart(str(path), 0, len(data), len(data), 0)))
     return Source(FileReader(FileSettings(path=str(path))), columns, split)
 
 

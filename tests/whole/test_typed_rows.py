@@ -19,7 +19,7 @@ from calve.record.written import Ignored
 from calve.route.route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.file import rows as file_rows
-from calve.sources.file.codec import Part
+from calve.sources.file.codec import FilePart
 from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
 from calve.sources.source import Split
@@ -62,7 +62,7 @@ def run(
     route, dead_letters = SinkRoute(compile_format(to, metadata)), DeadLetterLocation(str(folder / "dlq"))
     sink = TableJob("iceberg", route, dead_letters, "c", {"ns.t": table} if columns else {}, **options)
     sizes = [file.stat().st_size for file in files]
-    splits = [Split(asdict(Part(str(file), 0, size, size, 0))) for file, size in zip(files, sizes, strict=True)]
+    splits = [Split(asdict(FilePart(str(file), 0, size, size, 0))) for file, size in zip(files, sizes, strict=True)]
     reader = FileReader(FileSettings(path=[str(file) for file in files]))
     job = Job("p", "run", reader, (sink,), max_open_writers=3, isolation=isolation or Isolation())
     receipt = run_task(job, splits, 0)
@@ -179,7 +179,7 @@ def test_wide_rows_come_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(file_rows, "READ_BYTES", 1000)
     rows = pa.table({"n": range(100), "s": ["x" * 90] * 100})
     file = parquet(tmp_path, "1.parquet", rows)
-    split = Split(asdict(Part(str(file), 0, file.stat().st_size, file.stat().st_size, 0)))
+    split = Split(asdict(FilePart(str(file), 0, file.stat().st_size, file.stat().st_size, 0)))
     batches = list(FileReader(FileSettings(path=str(file))).read(split))
     assert max(batch.nbytes for batch in batches) < 3000
     assert [number for batch in batches for number in batch["file_row"].to_pylist()] == list(range(1, 101))

@@ -19,7 +19,7 @@ from calve.catalog import namespaces
 from calve.catalog.attempt import Attempt, table_of
 from calve.catalog.diagnose import disk_explained, not_opened
 from calve.catalog.namespaces import unless
-from calve.catalog.probe import SCHEMA, Storage, has_staged_files, try_storing
+from calve.catalog.probe import SCHEMA, TableStorage, has_staged_files, try_storing
 from calve.catalog.retry import retried
 from calve.catalog.sqlite import embedded
 from calve.catalog.steady import Steady
@@ -228,7 +228,7 @@ class Catalog:
 
     def try_storing(
         self, namespace: str, properties: Mapping[str, str] | None = None, location: str | None = None
-    ) -> Storage:
+    ) -> TableStorage:
         """Check that a table could be created in a namespace and its files written; nothing remains of it.
 
         Args:
@@ -250,7 +250,7 @@ class Catalog:
                 builder.create()
                 self._java.dropTable(self._identifier(identifier), False)
             try_storing(location_uri, staged.io())
-            return Storage(location_uri, self.io_properties(staged), staged.io())
+            return TableStorage(location_uri, self.io_properties(staged), staged.io())
 
     @contextlib.contextmanager
     def namespace(self, name: str) -> Iterator[None]:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from calve.engine.java.errors import JAVA_ERRORS, java_errors
 from calve.state.durable import local_path, try_folder
 
-__all__ = ["SCHEMA", "Storage", "has_staged_files", "try_storing"]
+__all__ = ["SCHEMA", "TableStorage", "has_staged_files", "try_storing"]
 
 SCHEMA = json.dumps(
     {"type": "struct", "schema-id": 0, "fields": [{"id": 1, "name": "id", "required": False, "type": "long"}]}
@@ -22,7 +22,7 @@ SCHEMA = json.dumps(
 _BUCKET = re.compile(r"s3[an]?://[^/]+")
 
 
-class Storage(NamedTuple):
+class TableStorage(NamedTuple):
     """Where a table would be stored, what its writers' FileIO gets, and Java's FileIO."""
 
     location: str

@@ -79,10 +79,10 @@ def dashboard(
       calve dashboard --state /var/lib/calve --actions pipelines/ --password-file /etc/calve/password
       CALVE_DASHBOARD_PASSWORD=… calve dashboard --host 0.0.0.0 --name calve.example.com
     """
-    from calve.dashboard.access import VARIABLE, Access, is_loopback  # here, so that `calve dashboard --help` is fast
-    from calve.dashboard.actions import Actions
+    from calve.dashboard.access import VARIABLE, AccessRules, is_loopback
+    from calve.dashboard.actions import Actions  # here, so that `calve dashboard --help` is fast
     from calve.dashboard.app import App
-    from calve.dashboard.history import History
+    from calve.dashboard.history import SampleHistory
     from calve.dashboard.pipeline_pages import PipelinePages
     from calve.dashboard.server import Dashboard, history_file
     from calve.dashboard.table_view import TableReader
@@ -94,8 +94,8 @@ def dashboard(
     if not password and actions:
         raise _refused("--actions needs a password")
     acts = Actions(state, actions) if actions else None
-    access = Access(password, host, names, "" if password else secrets.token_urlsafe(32))
-    history = History(history_file(state))
+    access = AccessRules(password, host, names, "" if password else secrets.token_urlsafe(32))
+    history = SampleHistory(history_file(state))
     pages = PipelinePages(state, history, _sinks(pipelines, actions), TableReader(not no_rows))
     with Dashboard(App(state, history, access, acts, pages), port) as served:
         Log().info(f"dashboard: {served.url}")

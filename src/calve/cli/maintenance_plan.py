@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from calve.errors import CalveError
 from calve.observe.humanize import duration, harmless, listed, many, size
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 
 if TYPE_CHECKING:
     from calve.maintenance.by_need import Need
@@ -18,7 +18,7 @@ __all__ = ["lines", "plan"]
 _NAMED = 5
 
 
-def plan(context: MaintenanceContext, limits: Limits) -> dict[str, Any]:
+def plan(context: MaintenanceContext, limits: MaintenanceLimits) -> dict[str, Any]:
     """Look at a branch, and return its figures, the limits and the decisions as JSON values.
 
     Args:
@@ -65,7 +65,7 @@ def _figures(need: Need) -> dict[str, int]:
     }
 
 
-def _decisions(need: Need, limits: Limits) -> Iterator[dict[str, Any]]:
+def _decisions(need: Need, limits: MaintenanceLimits) -> Iterator[dict[str, Any]]:
     from calve.maintenance.by_need import MOST_MANIFESTS
 
     yield _decision("compact", need.compaction, _why_compact(need, limits))
@@ -89,7 +89,7 @@ def _decision(step: str, due: object, why: str) -> dict[str, Any]:
     return {"step": step, "due": bool(due), "why": why}
 
 
-def _why_compact(need: Need, limits: Limits) -> str:
+def _why_compact(need: Need, limits: MaintenanceLimits) -> str:
     if compaction := need.compaction:
         names = listed([harmless(partition.name) or "the table" for partition in compaction.partitions], _NAMED)
         return f"{many(len(compaction.partitions), 'partition')} with {compaction.reason}: {names}"
@@ -101,7 +101,7 @@ def _why_compact(need: Need, limits: Limits) -> str:
     )
 
 
-def _why_expire(need: Need, limits: Limits) -> str:
+def _why_expire(need: Need, limits: MaintenanceLimits) -> str:
     age = (
         "the age of the table's properties"
         if limits.snapshot_age is None

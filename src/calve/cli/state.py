@@ -101,7 +101,7 @@ def rebuild_state(
     from calve.operate.rebuild import rebuild
     from calve.pipeline.plugins import PLUGINS  # here, so that `calve state --help` needs no Spark
     from calve.pipeline.run import RunOptions
-    from calve.sources.source import Beginning
+    from calve.sources.source import StartPosition
 
     configure(debug=ctx.meta[failures.DEBUG])
     given = [start for start in (at, start_offsets, start_timestamp) if start is not None]
@@ -111,7 +111,7 @@ def rebuild_state(
     if len(chosen) > 1:
         names = ", ".join(settings.name for settings in chosen)
         raise SettingsError("Several pipelines are configured", step="rebuild", hint=f"Choose one: --pipeline {names}")
-    beginning = Beginning(at, start_offsets, start_timestamp) if given else None
+    beginning = StartPosition(at, start_offsets, start_timestamp) if given else None
     rebuild(chosen[0], RunOptions(**run_options), beginning, echo)
 
 

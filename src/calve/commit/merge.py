@@ -23,7 +23,7 @@ from pyspark.sql import functions
 from calve.arrays import RowNumbers
 from calve.catalog.catalog import Catalog
 from calve.catalog.trust import refuse_java_class
-from calve.commit.merge_source import Staged, staged
+from calve.commit.merge_source import StagedChanges, staged
 from calve.engine.engine import Engine
 from calve.engine.pyspark_private import logical_plan
 from calve.errors import CommitError
@@ -77,7 +77,7 @@ def merge_changes(
     return letters
 
 
-def _applied(spark: Engine, relation: Any, keys: Staged, table: str) -> list[bytes]:
+def _applied(spark: Engine, relation: Any, keys: StagedChanges, table: str) -> list[bytes]:
     """Apply the changes of one key; return the dead letters of those that were left out."""
     letters: list[bytes] = []
     if len(lost := _Merge(spark, relation, keys).without_older_row()):
@@ -160,7 +160,7 @@ def _renew_schema(transaction: Any, current: Any, branch: str) -> None:
 class _Merge:
     """One MERGE into a table that no catalog has: relations replace the names in the parsed plan."""
 
-    def __init__(self, spark: Engine, relation: Any, changes: Staged) -> None:
+    def __init__(self, spark: Engine, relation: Any, changes: StagedChanges) -> None:
         self._spark = spark
         self._relation = relation
         self._changes = changes
@@ -202,7 +202,7 @@ class _Merge:
         return np.sort(np.concatenate([surely, np.array([row[0] for row in lost], np.int64)]))
 
 
-def _incomplete(table: str, changes: Staged, count: int) -> CommitError:
+def _incomplete(table: str, changes: StagedChanges, count: int) -> CommitError:
     names = ", ".join(changes.columns[number] for number in changes.required.intersection(changes.absent))
     return CommitError(
         f"{count} staged updates of the table {table} lack a required column ({names}), and no older row has it",

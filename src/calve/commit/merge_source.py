@@ -23,13 +23,13 @@ from calve.event import duckdb_session
 from calve.reduce.absent import lacks
 from calve.reduce.key import ABSENT, EVENTS
 
-__all__ = ["Staged", "staged", "staged_file"]
+__all__ = ["StagedChanges", "staged", "staged_file"]
 
 _FIELD_ID = b"PARQUET:field_id"
 
 
 @dataclass(frozen=True)
-class Staged:
+class StagedChanges:
     """Changes of rows by one key.
 
     Attributes:
@@ -77,7 +77,7 @@ class Staged:
         lines: list[list[bytes] | None] = self.updates.column(EVENTS).take(pa.array(updates)).to_pylist()
         return [batch_lines or [] for batch_lines in lines]
 
-    def without(self, lost: RowNumbers) -> Staged:
+    def without(self, lost: RowNumbers) -> StagedChanges:
         """Leave updates out; older rows that a DELETE before them removed stay deleted."""
         rest = np.setdiff1d(np.arange(len(self.updates)), lost)
         gone = self.updates.take(pa.array(np.intersect1d(lost, self.fresh))).select(self.deletes.column_names)
@@ -108,7 +108,7 @@ class Staged:
         return spark.session.createDataFrame(batch, schema).hint("broadcast")
 
 
-def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str]) -> Staged:
+def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str]) -> StagedChanges:
     """Read the files of one key.
 
     Args:
@@ -129,7 +129,7 @@ def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str
     fields = {name: schema.findField(number) for name, number in types.items()}
     updates = [_updates(rows, keys, columns) for rows in read if ABSENT in rows.column_names]
     deletes = [_keys(rows, keys) for rows in read if ABSENT not in rows.column_names]
-    rows_of_batch = Staged(
+    rows_of_batch = StagedChanges(
         paths=tuple(_path(catalog, schema, number) for number in ids),
         columns=columns,
         required=frozenset(number for number in columns if schema.findField(number).isRequired()),
@@ -145,7 +145,7 @@ def staged(catalog: Catalog, table: Any, ids: Sequence[int], paths: Sequence[str
     return _freshened(rows_of_batch, list(keys)) if updates and deletes else rows_of_batch
 
 
-def _freshened(staged: Staged, keys: list[str]) -> Staged:
+def _freshened(staged: StagedChanges, keys: list[str]) -> StagedChanges:
     """Remove the keys of updates from the deletes."""
     numbered = [
         rows.select(keys).append_column("row", pa.array(range(len(rows)), pa.int64()))

@@ -18,9 +18,9 @@ from calve.compiled.library import load
 __all__ = [
     "HINT",
     "Deferred",
+    "EnvelopeOutcome",
     "FastConverted",
     "FastConverter",
-    "FastDecoded",
     "FastEnvelopes",
     "Observed",
     "Observer",
@@ -97,7 +97,7 @@ class Observed(NamedTuple):
     is_all: bool
 
 
-class FastDecoded(NamedTuple):
+class EnvelopeOutcome(NamedTuple):
     """What became of envelopes of changes.
 
     Attributes:
@@ -132,7 +132,7 @@ class FastEnvelopes:
         self._metadata = metadata
         weakref.finalize(self, _freeing("calve_envelopes_free"), handle)
 
-    def decode(self, events: pa.Array) -> FastDecoded | None:
+    def decode(self, events: pa.Array) -> EnvelopeOutcome | None:
         """Decode an array of binary or string; None where the core failed, which is a mistake in it."""
         kinds = (pa.int64(), pa.string(), pa.int32(), pa.int32(), self._metadata, pa.int64(), pa.large_binary())
         outcome = call("calve_envelopes_decode", events, kinds, self._handle)
@@ -140,7 +140,7 @@ class FastEnvelopes:
             return None
         rows, texts, operations, schemas, metadata, silent, unknown = outcome[1]
         numbers = schemas.to_numpy(), metadata, silent.to_numpy(), unknown.to_pylist()
-        return FastDecoded(rows.to_numpy(), texts, operations, *numbers)
+        return EnvelopeOutcome(rows.to_numpy(), texts, operations, *numbers)
 
     def learn(self, schema: bytes, meaning: Sequence[str]) -> int:
         """Remember what a schema says of rows; return its number, less than 0 if it cannot be remembered."""

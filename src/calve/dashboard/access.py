@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from calve.network.host_names import host_name, is_loopback
 
-__all__ = ["COOKIE", "FIRST", "VARIABLE", "Access", "Session", "is_loopback"]
+__all__ = ["COOKIE", "FIRST", "VARIABLE", "AccessRules", "Session", "is_loopback"]
 
 COOKIE = "calve_session"
 FIRST = "/open/"
@@ -44,7 +44,7 @@ class Session:
 
 
 @dataclass
-class Access:
+class AccessRules:
     """The rules for requests. Thread-safe.
 
     Attributes:

@@ -18,7 +18,7 @@ from calve.observe.humanize import harmless
 from calve.observe.log import Log
 from calve.observe.report import now
 
-__all__ = ["Actions", "Job"]
+__all__ = ["Actions", "CommandCall"]
 
 _MOST_JOBS = 20
 _MOST_LINES = 200
@@ -26,7 +26,7 @@ _MOST_LINE_CHARACTERS = 2_000
 
 
 @dataclass
-class Job:
+class CommandCall:
     """One call of a command.
 
     Attributes:
@@ -61,34 +61,34 @@ class Actions:
     def __init__(self, state: str, path: Path, program: Sequence[str] = (sys.executable, "-m", "calve")) -> None:
         self._state, self._path, self._program = state, path, list(program)
         self._lock = threading.Lock()
-        self._jobs: deque[Job] = deque(maxlen=_MOST_JOBS)
+        self._jobs: deque[CommandCall] = deque(maxlen=_MOST_JOBS)
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
-    def jobs(self) -> list[Job]:
+    def jobs(self) -> list[CommandCall]:
         """The last commands, newest first."""
         with self._lock:
             return list(self._jobs)
 
-    def pause(self, pipeline: str) -> Job:
+    def pause(self, pipeline: str) -> CommandCall:
         """Let a pipeline read nothing."""
         return self._run(f"Pause {pipeline}", ["pause", "--state", self._state, "--", pipeline])
 
-    def resume(self, pipeline: str) -> Job:
+    def resume(self, pipeline: str) -> CommandCall:
         """Let a pipeline read again."""
         return self._run(f"Resume {pipeline}", ["resume", "--state", self._state, "--", pipeline])
 
-    def replay(self, pipeline: str, code: str = "", table: str = "") -> Job:
+    def replay(self, pipeline: str, code: str = "", table: str = "") -> CommandCall:
         """Send the dead letters of a pipeline again, or some of them."""
         chosen = [f"--code={code}"] * bool(code) + [f"--table={table}"] * bool(table)
         options = [f"--pipeline={pipeline}", "--state", self._state, *chosen]
         return self._run(f"Replay dead letters of {pipeline}", ["dlq", "replay", *options, "--", str(self._path)])
 
-    def maintain(self, table: str) -> Job:
+    def maintain(self, table: str) -> CommandCall:
         """Run the maintenance of a table."""
         return self._run(f"Maintain {table}", ["maintain", f"--pipelines={self._path}", "--", table])
 
-    def forget(self, pipeline: str, table: str) -> Job:
+    def forget(self, pipeline: str, table: str) -> CommandCall:
         """Let a dropped table go: remove its staged files from the state."""
         options = [f"--pipeline={pipeline}", "--state", self._state, "--yes"]
         return self._run(f"Forget staged files of {table}", ["state", "forget", *options, "--", table])
@@ -99,7 +99,7 @@ class Actions:
             if self._process and self._process.poll() is None:
                 self._process.terminate()
 
-    def _run(self, title: str, arguments: list[str]) -> Job:
+    def _run(self, title: str, arguments: list[str]) -> CommandCall:
         """Start a command.
 
         Raises:
@@ -110,7 +110,7 @@ class Actions:
                 raise SettingsError(
                     f"{self._jobs[0].title} is still running", step="dashboard", hint="Wait until it has ended"
                 )
-            job = Job(harmless(title), harmless(f"calve {' '.join(arguments)}"))
+            job = CommandCall(harmless(title), harmless(f"calve {' '.join(arguments)}"))
             self._process = subprocess.Popen(
                 [*self._program, *arguments],
                 stdin=subprocess.DEVNULL,
@@ -124,7 +124,7 @@ class Actions:
         threading.Thread(target=self._follow, args=(job, self._process), name="calve-action", daemon=True).start()
         return job
 
-    def _follow(self, job: Job, process: subprocess.Popen[bytes]) -> None:
+    def _follow(self, job: CommandCall, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         with process.stdout as output:
             for line in output:

@@ -13,14 +13,14 @@ from urllib.parse import quote
 
 import jinja2
 
-from calve.dashboard.access import COOKIE, FIRST, Access, Session
+from calve.dashboard.access import COOKIE, FIRST, AccessRules, Session
 from calve.dashboard.actions import Actions
 from calve.dashboard.chart import HEIGHT, WIDTH, charts
-from calve.dashboard.history import History
+from calve.dashboard.history import SampleHistory
 from calve.dashboard.model import by_level, by_problem, overview, problems, tables, unreadable
 from calve.dashboard.pipeline_pages import PipelinePages
 from calve.dashboard.rejects import newest
-from calve.dashboard.web import Request, Response, redirect
+from calve.dashboard.web import PageRequest, PageResponse, redirect
 from calve.dead_letters.pending import PendingInState
 from calve.errors import CalveError
 from calve.observe.humanize import ago, harmless, many
@@ -52,15 +52,15 @@ class App:
     """
 
     state: str
-    history: History
-    access: Access
+    history: SampleHistory
+    access: AccessRules
     actions: Actions | None = None
     pages: PipelinePages | None = None
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer a request; a failure is an answer, too."""
         try:
-            response = self.answer(Request.of(environ))
+            response = self.answer(PageRequest.of(environ))
         except ValueError as error:
             response = self._page(None, "message.html", 400, title="Not understood", message=str(error))
         except Exception as error:
@@ -71,23 +71,23 @@ class App:
         body = response.send(start_response)
         return [] if environ["REQUEST_METHOD"] == "HEAD" else body
 
-    def answer(self, request: Request) -> Response:
+    def answer(self, request: PageRequest) -> PageResponse:
         """Return the answer to a request."""
         if not self.access.knows_host(request.host):
             hint = "Open it by its address, or start calve dashboard with --name and this name."
             return self._page(None, "message.html", 403, title="Unknown host name", message=hint)
         name = request.path.removeprefix("/static/")
         if name in _STATIC and request.path.startswith("/static/"):
-            return Response(200, files("calve.dashboard").joinpath("static", name).read_bytes(), _STATIC[name])
+            return PageResponse(200, files("calve.dashboard").joinpath("static", name).read_bytes(), _STATIC[name])
         if request.path == "/healthz":
-            return Response(200, b'{"status": "ok"}\n', "application/json")
+            return PageResponse(200, b'{"status": "ok"}\n', "application/json")
         session = self.access.session(request.cookies)
         try:
             return self._post(request, session) if request.method == "POST" else self._get(request, session)
         except CalveError as error:
             return self._page(session, "message.html", 409, title="That did not work", message=harmless(str(error)))
 
-    def _get(self, request: Request, session: Session | None) -> Response:
+    def _get(self, request: PageRequest, session: Session | None) -> PageResponse:
         if request.method not in ("GET", "HEAD"):
             return self._page(session, "message.html", 405, title="Not possible", message="Only GET and POST are.")
         is_first = request.path == "/login" or request.path.startswith(FIRST)
@@ -110,7 +110,7 @@ class App:
                 return self._text(session, name, "log.html", lambda: {"lines": self._of.log(name)})
         return self._missing(session)
 
-    def _admit(self, request: Request) -> Response:
+    def _admit(self, request: PageRequest) -> PageResponse:
         """Begin a session by the first address, or ask for what it needs."""
         if session := self.access.admit(request.path):
             return redirect("/", _COOKIE.format(session.token))
@@ -119,7 +119,7 @@ class App:
             return self._page(None, "message.html", 401, title="Another address is needed", message=hint)
         return self._page(None, "login.html", 200 if request.path == "/login" else 401, wrong="")
 
-    def _post(self, request: Request, session: Session | None) -> Response:
+    def _post(self, request: PageRequest, session: Session | None) -> PageResponse:
         if not self.access.is_same_site(request.host, request.origin, request.fetch_site):
             return self._page(None, "message.html", 403, title="Refused", message="The form is from another site.")
         if request.path == "/login":
@@ -131,7 +131,7 @@ class App:
             return redirect("/login", _COOKIE.format("") + "; Max-Age=0")
         return self._act(request, session)
 
-    def _log_in(self, request: Request) -> Response:
+    def _log_in(self, request: PageRequest) -> PageResponse:
         if self.access.must_wait():
             return self._page(None, "login.html", 429, wrong="Too many wrong passwords. Wait a minute.")
         session = self.access.log_in(request.form.get("password", ""))
@@ -139,7 +139,7 @@ class App:
             return self._page(None, "login.html", 403, wrong="The password is wrong.")
         return redirect("/", _COOKIE.format(session.token))
 
-    def _act(self, request: Request, session: Session) -> Response:
+    def _act(self, request: PageRequest, session: Session) -> PageResponse:
         """Run an action on a pipeline that the state has, or on one of its tables."""
         match request.path.strip("/").split("/"):
             case ["pipelines", name, action] if self.actions and (report := self._report(name)):
@@ -165,7 +165,7 @@ class App:
                 return False
         return True
 
-    def _overview(self, session: Session | None) -> Response:
+    def _overview(self, session: Session | None) -> PageResponse:
         all_reports, broken = read_all(self.state)
         reports = [self._pending.complete(report) for report in all_reports]
         lines = sorted((overview(report, self.history.of(report.pipeline)) for report in reports), key=by_level)
@@ -179,7 +179,7 @@ class App:
             is_empty=not (reports or broken),
         )
 
-    def _pipeline(self, session: Session | None, name: str) -> Response:
+    def _pipeline(self, session: Session | None, name: str) -> PageResponse:
         report = self._report(name)
         if report is None:
             return self._missing(session)
@@ -200,7 +200,7 @@ class App:
             replayed=many(replay.events, "event") if replay and replay.events else "",
         )
 
-    def _table(self, session: Session | None, name: str, table: str) -> Response:
+    def _table(self, session: Session | None, name: str, table: str) -> PageResponse:
         report = self._report(name)
         if report is None or table not in report.tables:
             return self._missing(session)
@@ -209,12 +209,12 @@ class App:
 
     def _text(
         self, session: Session | None, name: str, template: str, content: Callable[[], dict[str, Any]]
-    ) -> Response:
+    ) -> PageResponse:
         """Return a page of a pipeline that needs nothing but its name."""
         report = self._report(name)
         return self._page(session, template, report=report, **content()) if report else self._missing(session)
 
-    def _rejects(self, session: Session | None, name: str, request: Request) -> Response:
+    def _rejects(self, session: Session | None, name: str, request: PageRequest) -> PageResponse:
         report = self._report(name)
         if report is None:
             return self._missing(session)
@@ -236,10 +236,10 @@ class App:
         report = read_report(self.state, name) if is_name else None
         return self._pending.complete(report) if report else None
 
-    def _missing(self, session: Session | None) -> Response:
+    def _missing(self, session: Session | None) -> PageResponse:
         return self._page(session, "message.html", 404, title="Not here", message="There is no such page or pipeline.")
 
-    def _page(self, session: Session | None, template: str, status: int = 200, **content: Any) -> Response:
+    def _page(self, session: Session | None, template: str, status: int = 200, **content: Any) -> PageResponse:
         text = self._templates.get_template(template).render(
             session=session,
             acts=self.actions is not None and session is not None,
@@ -249,7 +249,7 @@ class App:
             height=HEIGHT,
             **content,
         )
-        return Response(status, text.encode(errors="replace"))
+        return PageResponse(status, text.encode(errors="replace"))
 
     @cached_property
     def _pending(self) -> PendingInState:

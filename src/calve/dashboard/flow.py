@@ -10,7 +10,7 @@ from calve.observe.blueprint import Blueprint, SinkPart
 from calve.observe.humanize import harmless, many
 from calve.observe.report import PipelineReport
 
-__all__ = ["Branch", "Flow", "Leaf", "flow", "sink_of"]
+__all__ = ["Branch", "Flow", "FlowTarget", "flow", "sink_of"]
 
 _MOST_TABLES = 8
 """The tables of a branch that are drawn."""
@@ -18,7 +18,7 @@ _FORMAT = re.compile(r"\$\{[^}]*\}")
 
 
 @dataclass(frozen=True)
-class Leaf:
+class FlowTarget:
     """A table or index: its name without control characters, `key` the name itself, and what came to it."""
 
     name: str
@@ -44,7 +44,7 @@ class Branch:
     kind: str
     target: str
     rows: str
-    leaves: list[Leaf]
+    leaves: list[FlowTarget]
     more: str
 
 
@@ -96,7 +96,7 @@ def _branch(number: int, blueprint: Blueprint, report: PipelineReport) -> Branch
     named = {name: table for name, table in report.targets.items() if sink_of(blueprint, name) is sink}
     names = sorted(named, key=lambda name: (-named[name].rows, name))
     leaves = [
-        Leaf(harmless(name), name, many(named[name].rows, "row"), _rejects(sum(named[name].rejects.values())))
+        FlowTarget(harmless(name), name, many(named[name].rows, "row"), _rejects(sum(named[name].rejects.values())))
         for name in names[:_MOST_TABLES]
     ]
     return Branch(

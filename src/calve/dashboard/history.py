@@ -15,7 +15,7 @@ from calve.observe.log import Log
 from calve.observe.report import PipelineReport
 from calve.state import durable
 
-__all__ = ["SAMPLE_SECONDS", "SPAN_SECONDS", "History", "Sample"]
+__all__ = ["SAMPLE_SECONDS", "SPAN_SECONDS", "Sample", "SampleHistory"]
 
 MOST_PIPELINES = 200
 """With these limits the files stay below 10 MB each."""
@@ -50,7 +50,7 @@ class Sample(msgspec.Struct, array_like=True, frozen=True):
         return Sample(at, report.events, report.lag_rows, report.lag_bytes, report.freshness_seconds, *counts)
 
 
-class History:
+class SampleHistory:
     """Samples by pipeline, oldest first. Thread-safe; a file that cannot be read or written is logged once.
 
     Args:

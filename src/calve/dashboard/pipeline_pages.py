@@ -8,7 +8,7 @@ from typing import Any
 
 from calve.dashboard.chart import Chart, rows_chart
 from calve.dashboard.flow import Flow, flow, sink_of
-from calve.dashboard.history import History
+from calve.dashboard.history import SampleHistory
 from calve.dashboard.table_view import Contents, TableReader
 from calve.observe.blueprint import Blueprint, SinkPart, read_blueprint
 from calve.observe.humanize import harmless
@@ -39,7 +39,7 @@ class PipelinePages:
     """
 
     state: str
-    history: History
+    history: SampleHistory
     sinks: Sinks = field(default_factory=dict, repr=False)
     reader: TableReader = field(default_factory=TableReader)
 

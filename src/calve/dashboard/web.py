@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qs
 
-__all__ = ["Request", "Response", "redirect"]
+__all__ = ["PageRequest", "PageResponse", "redirect"]
 
 MOST_BODY_BYTES = 1 << 16
 _HEADERS = {
@@ -24,7 +24,7 @@ _HEADERS = {
 
 
 @dataclass(frozen=True)
-class Request:
+class PageRequest:
     """One request.
 
     Attributes:
@@ -43,13 +43,13 @@ class Request:
     cookies: str = ""
 
     @staticmethod
-    def of(environ: Mapping[str, Any]) -> Request:
+    def of(environ: Mapping[str, Any]) -> PageRequest:
         """Return the request of a WSGI environment.
 
         Raises:
             ValueError: Its body is too long, or not UTF-8.
         """
-        return Request(
+        return PageRequest(
             method=environ["REQUEST_METHOD"],
             path=environ["PATH_INFO"].encode("latin-1").decode(errors="replace"),
             query=_fields(environ.get("QUERY_STRING", "")),
@@ -62,7 +62,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Response:
+class PageResponse:
     """One answer."""
 
     status: int
@@ -77,9 +77,9 @@ class Response:
         return [self.body]
 
 
-def redirect(path: str, cookie: str = "") -> Response:
+def redirect(path: str, cookie: str = "") -> PageResponse:
     """Answer a form: the browser gets another page."""
-    return Response(303, headers={"Location": path, **({"Set-Cookie": cookie} if cookie else {})})
+    return PageResponse(303, headers={"Location": path, **({"Set-Cookie": cookie} if cookie else {})})
 
 
 def _fields(text: str) -> dict[str, str]:

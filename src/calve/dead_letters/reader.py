@@ -23,7 +23,7 @@ from calve.observe.status_file import read_report
 
 __all__ = [
     "DeadLetter",
-    "Entry",
+    "DeadLetterEntry",
     "LetterStore",
     "Skips",
     "Summary",
@@ -109,7 +109,7 @@ class Unreadable:
     reason: str
 
 
-class Entry(NamedTuple):
+class DeadLetterEntry(NamedTuple):
     """An entry of a file or of a task.
 
     Attributes:
@@ -178,7 +178,7 @@ def names(store: LetterStore) -> list[str]:
         return [str(info.base_name) for info in _files(store)]
 
 
-def entries(store: LetterStore, name: str) -> Iterator[Entry]:
+def entries(store: LetterStore, name: str) -> Iterator[DeadLetterEntry]:
     """Yield the entries of one file or task; none if the file was removed.
 
     Raises:
@@ -188,14 +188,14 @@ def entries(store: LetterStore, name: str) -> Iterator[Entry]:
         for entry in store.chosen(name):
             number = entry["number"]
             content = _parsed(msgspec.json.encode(entry), f"{store.path}/{name}", number)
-            yield Entry(number, number, number + 1, store.entry_bytes, content)
+            yield DeadLetterEntry(number, number, number + 1, store.entry_bytes, content)
         return
     with _read_errors(store), contextlib.suppress(FileNotFoundError):
         start = 0
         for number, line in enumerate(store.lines(name), 1):
             end = start + len(line) + 1
             if line.strip():
-                yield Entry(number, start, end, end - start, _parsed(line, f"{store.path}/{name}", number))
+                yield DeadLetterEntry(number, start, end, end - start, _parsed(line, f"{store.path}/{name}", number))
             start = end
 
 

@@ -30,7 +30,7 @@ from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 from calve.write.parquet import storage_error
 
-__all__ = ["DeadLetterLocation", "DeadLetters"]
+__all__ = ["DeadLetterLocation", "TaskRejects"]
 
 _IN_MEMORY_BYTES = 4 << 20
 _RECENT = 1000
@@ -60,7 +60,7 @@ class DeadLetterLocation:
     limits: RoomLimits | None = None
 
 
-class DeadLetters:
+class TaskRejects:
     """The rejects of one sink in one task attempt; runs on an executor.
 
     Args:

@@ -22,12 +22,12 @@ import msgspec
 from msgspec.structs import replace
 
 from calve.errors import CalveError, OvertakenError, SettingsError, Verdict, WriteError
-from calve.ledger.records import Identity, check_identity
+from calve.ledger.records import LedgerIdentity, check_identity
 from calve.observe.log import Log
 from calve.state.folder import StateFolder, TaggedContent
 from calve.state.values import decoded, encoded
 
-__all__ = ["HEAD", "LEASE_VARIABLE", "Head", "Holder", "Lease", "Taking", "Waiting", "head_of"]
+__all__ = ["HEAD", "LEASE_VARIABLE", "Holder", "Lease", "LeaseAcquisition", "LedgerHead", "Waiting", "head_of"]
 
 HEAD = "head.json"
 LEASE_SECONDS = 8.0
@@ -72,7 +72,7 @@ class Holder(msgspec.Struct, frozen=True):
         return f"process {self.pid} on {self.host}"
 
 
-class Head(msgspec.Struct, frozen=True):
+class LedgerHead(msgspec.Struct, frozen=True):
     """The current version of a ledger on an object store.
 
     Attributes:
@@ -85,7 +85,7 @@ class Head(msgspec.Struct, frozen=True):
         records: The objects of the uncommitted batches, by batch: the plan, and the staged record or an empty text.
     """
 
-    identity: Identity
+    identity: LedgerIdentity
     epoch: int = 1
     version: int = 1
     lease_seconds: float = 0.0
@@ -103,7 +103,7 @@ class Lease:
         tag: The tag of this version.
     """
 
-    def __init__(self, folder: StateFolder, head: Head, tag: str) -> None:
+    def __init__(self, folder: StateFolder, head: LedgerHead, tag: str) -> None:
         self._folder = folder
         self._head = head
         self._tag = tag
@@ -129,14 +129,14 @@ class Lease:
             OvertakenError: Another driver renews the lease, or the wait was stopped.
             WriteError: The store does not answer.
         """
-        return Taking(folder, pipeline, waiting or Waiting(threading.Event())).run()
+        return LeaseAcquisition(folder, pipeline, waiting or Waiting(threading.Event())).run()
 
     @property
-    def head(self) -> Head:
+    def head(self) -> LedgerHead:
         """The head as this driver wrote it last."""
         return self._head
 
-    def update(self, change: Callable[[Head], Head]) -> None:
+    def update(self, change: Callable[[LedgerHead], LedgerHead]) -> None:
         """Write a new version of the head.
 
         Raises:
@@ -197,7 +197,7 @@ class Lease:
             self.update(lambda head: replace(head, holder=None))
         self._thread.join()
 
-    def _look(self, wanted: Head) -> str:
+    def _look(self, wanted: LedgerHead) -> str:
         """After a refused write: return the tag if it was written nevertheless; else note the tag of what is there."""
         stored, current = head_of(self._folder)
         if current is None:
@@ -223,7 +223,7 @@ class Lease:
                 failed = True
 
 
-class Taking:
+class LeaseAcquisition:
     """One wait for a lease."""
 
     def __init__(self, folder: StateFolder, pipeline: str, waiting: Waiting) -> None:
@@ -263,12 +263,12 @@ class Taking:
 
     def _create(self) -> Lease | None:
         self._folder.check_conditions()
-        identity = Identity.of(str(uuid.uuid4()), self._pipeline)
-        head = Head(identity, lease_seconds=self._lease_seconds, holder=self._me)
+        identity = LedgerIdentity.of(str(uuid.uuid4()), self._pipeline)
+        head = LedgerHead(identity, lease_seconds=self._lease_seconds, holder=self._me)
         tag = self._folder.create(HEAD, encoded(head))
         return Lease(self._folder, head, tag) if tag else None
 
-    def is_alive(self, stored: TaggedContent, head: Head) -> bool:
+    def is_alive(self, stored: TaggedContent, head: LedgerHead) -> bool:
         """Return whether the holder may still run: less than the time of a lease has passed without a change.
 
         Raises:
@@ -307,7 +307,7 @@ def _chosen_seconds() -> float:
     )
 
 
-def head_of(folder: StateFolder) -> tuple[TaggedContent | None, Head | None]:
+def head_of(folder: StateFolder) -> tuple[TaggedContent | None, LedgerHead | None]:
     """Return the current head of a ledger, and its object; None if there is no ledger.
 
     Raises:
@@ -315,4 +315,4 @@ def head_of(folder: StateFolder) -> tuple[TaggedContent | None, Head | None]:
         WriteError: The store does not answer.
     """
     stored = folder.get(HEAD)
-    return (stored, decoded(f"{folder}/{HEAD}", stored.content, Head)) if stored else (None, None)
+    return (stored, decoded(f"{folder}/{HEAD}", stored.content, LedgerHead)) if stored else (None, None)

@@ -20,7 +20,7 @@ import msgspec
 from calve.errors import CalveError, InvariantError, OvertakenError
 from calve.ledger.lease import Waiting
 from calve.ledger.local_records import LocalRecords
-from calve.ledger.records import FORMAT, Committed, Identity, Kept, check_source
+from calve.ledger.records import FORMAT, Committed, Kept, LedgerIdentity, check_source
 from calve.ledger.store_records import StoreRecords
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
@@ -102,7 +102,7 @@ class Ledger:
         Raises:
             WriteError: The folder cannot be written.
         """
-        _records_at(folder).install(folder, Identity.of(state_id, pipeline), committed, {})
+        _records_at(folder).install(folder, LedgerIdentity.of(state_id, pipeline), committed, {})
         return Ledger.open(folder, pipeline)
 
     def copy_to(self, folder: StateFolder) -> None:
@@ -112,7 +112,7 @@ class Ledger:
             SettingsError: There is one.
             WriteError: It cannot be written; repeat the call.
         """
-        identity = Identity.of(self.state_id, self.pipeline)
+        identity = LedgerIdentity.of(self.state_id, self.pipeline)
         kept = {pending.batch: Kept(pending.planned, pending.staged) for pending in self.pending()}
         _records_at(folder).install(folder, identity, self._committed, kept)
 

@@ -28,8 +28,8 @@ from calve.ledger.lease import Waiting
 from calve.ledger.lock import DriverLock
 from calve.ledger.records import (
     Committed,
-    Identity,
     Kept,
+    LedgerIdentity,
     check_complete,
     check_identity,
     read_plan,
@@ -70,8 +70,8 @@ class LocalRecords:
         durable.make_folder(path)
         self._lock = DriverLock(path / "lock")
         try:
-            folder.create(_IDENTITY, encoded(Identity.of(str(uuid.uuid4()), pipeline)))
-            self.identity = read_record(folder, _IDENTITY, Identity)
+            folder.create(_IDENTITY, encoded(LedgerIdentity.of(str(uuid.uuid4()), pipeline)))
+            self.identity = read_record(folder, _IDENTITY, LedgerIdentity)
             check_identity(self.identity, pipeline, str(folder))
         except BaseException:
             self._lock.release()
@@ -93,7 +93,7 @@ class LocalRecords:
                 waiting.stop.wait(_POLL_SECONDS)
 
     @staticmethod
-    def install(folder: StateFolder, identity: Identity, committed: Committed, kept: Mapping[int, Kept]) -> None:
+    def install(folder: StateFolder, identity: LedgerIdentity, committed: Committed, kept: Mapping[int, Kept]) -> None:
         """Write a ledger that continues another one; it appears at once.
 
         Raises:

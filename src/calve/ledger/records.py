@@ -18,8 +18,8 @@ from calve.state.values import read, read_as
 __all__ = [
     "FORMAT",
     "Committed",
-    "Identity",
     "Kept",
+    "LedgerIdentity",
     "check_complete",
     "check_identity",
     "check_source",
@@ -51,7 +51,7 @@ class Committed(msgspec.Struct, frozen=True):
     moment: int = 0
 
 
-class Identity(msgspec.Struct, frozen=True):
+class LedgerIdentity(msgspec.Struct, frozen=True):
     """Whose ledger it is; decided by its first driver.
 
     Attributes:
@@ -67,9 +67,9 @@ class Identity(msgspec.Struct, frozen=True):
     source: str = ""
 
     @staticmethod
-    def of(state_id: str, pipeline: str) -> Identity:
+    def of(state_id: str, pipeline: str) -> LedgerIdentity:
         """Return the identity of a new ledger."""
-        return Identity(FORMAT, state_id, pipeline, datetime.now(UTC).isoformat(timespec="seconds"))
+        return LedgerIdentity(FORMAT, state_id, pipeline, datetime.now(UTC).isoformat(timespec="seconds"))
 
 
 class Kept(msgspec.Struct, frozen=True):
@@ -123,7 +123,7 @@ def check_complete(batches: Collection[int], done: int, folder: StateFolder) -> 
         )
 
 
-def check_identity(identity: Identity, pipeline: str, location: str) -> None:
+def check_identity(identity: LedgerIdentity, pipeline: str, location: str) -> None:
     """Check that a ledger may be opened.
 
     Raises:
@@ -143,7 +143,7 @@ def check_identity(identity: Identity, pipeline: str, location: str) -> None:
         raise SettingsError(f"{location} {problem}", step="start", target=location, hint=hint)
 
 
-def check_source(identity: Identity, source: str, has_pending: bool, location: str) -> None:
+def check_source(identity: LedgerIdentity, source: str, has_pending: bool, location: str) -> None:
     """Check that a kind of source understands the positions of a ledger.
 
     Args:

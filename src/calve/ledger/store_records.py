@@ -21,8 +21,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from calve.errors import InvariantError, SettingsError, WriteError
-from calve.ledger.lease import HEAD, Head, Lease, Waiting, head_of
-from calve.ledger.records import Committed, Identity, Kept, check_complete, read_plan, read_record
+from calve.ledger.lease import HEAD, Lease, LedgerHead, Waiting, head_of
+from calve.ledger.records import Committed, Kept, LedgerIdentity, check_complete, read_plan, read_record
 from calve.record.staged import StagedBatch
 from calve.state.folder import StateFolder
 from calve.state.values import encoded
@@ -51,12 +51,12 @@ class StoreRecords:
         self._numbers = itertools.count(1)
 
     @property
-    def identity(self) -> Identity:
+    def identity(self) -> LedgerIdentity:
         """Whose ledger it is."""
         return self._lease.head.identity
 
     @staticmethod
-    def install(folder: StateFolder, identity: Identity, committed: Committed, kept: Mapping[int, Kept]) -> None:
+    def install(folder: StateFolder, identity: LedgerIdentity, committed: Committed, kept: Mapping[int, Kept]) -> None:
         """Write a ledger that continues another one; it appears at once.
 
         Raises:
@@ -73,7 +73,7 @@ class StoreRecords:
             if records.staged:
                 folder.put(staged, encoded(records.staged))
         folder.put(f"committed.{run}.json", encoded(committed))
-        head = Head(identity, epoch=0, committed=f"committed.{run}.json", records=names)
+        head = LedgerHead(identity, epoch=0, committed=f"committed.{run}.json", records=names)
         if folder.create(HEAD, encoded(head)) is None:
             raise SettingsError(
                 f"{folder} exists: there is a state of the pipeline {identity.pipeline}",
@@ -185,5 +185,5 @@ class StoreRecords:
             self._folder.remove(name for name in names if name)
 
 
-def _committed(folder: StateFolder, head: Head) -> Committed:
+def _committed(folder: StateFolder, head: LedgerHead) -> Committed:
     return read_record(folder, head.committed, Committed) if head.committed else Committed()

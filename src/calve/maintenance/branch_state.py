@@ -11,7 +11,7 @@ from calve.engine.java.compiled import java_class
 from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.old_snapshots import FOLLOWER, PastSnapshot, SnapshotHistory
 from calve.maintenance.small_files import PartitionFiles, tiers
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 from calve.table.loaded import MARK
 
 __all__ = ["TARGET_BYTES", "BranchInspector", "BranchState"]
@@ -54,7 +54,7 @@ class BranchInspector:
         self._context = context
         self.java: Any = java_class(context.jvm, __name__, "Files").newInstance()
 
-    def inspect(self, limits: Limits) -> BranchState:
+    def inspect(self, limits: MaintenanceLimits) -> BranchState:
         """Return the current state of the branch. Raises what py4j raises, and NoTargetError."""
         table = self._context.load()
         branch = self._context.target.branch

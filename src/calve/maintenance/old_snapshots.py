@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 
 __all__ = ["FOLLOWER", "Expiry", "PastSnapshot", "SnapshotHistory", "expiry"]
 
@@ -80,7 +80,7 @@ class Expiry:
     kept_for: str = ""
 
 
-def expiry(history: SnapshotHistory, limits: Limits, now: float, last: float = 0.0) -> Expiry:
+def expiry(history: SnapshotHistory, limits: MaintenanceLimits, now: float, last: float = 0.0) -> Expiry:
     """Return the snapshots that may go now.
 
     Args:
@@ -113,7 +113,7 @@ def expiry(history: SnapshotHistory, limits: Limits, now: float, last: float = 0
     return Expiry(ids, is_due, tag if held and is_full else "")
 
 
-def _age_seconds(history: SnapshotHistory, limits: Limits) -> float:
+def _age_seconds(history: SnapshotHistory, limits: MaintenanceLimits) -> float:
     if limits.snapshot_age is not None:
         return limits.snapshot_age.total_seconds()
     return int(history.properties.get("history.expire.max-snapshot-age-ms", _DEFAULT_AGE_MS)) / 1000

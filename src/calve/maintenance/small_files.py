@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 
 __all__ = ["Compaction", "PartitionFiles", "compaction", "tiers"]
 
@@ -33,7 +33,7 @@ _MOST_PARTITIONS = 50
 _ANY_SIZE = str((1 << 63) - 1)
 
 
-def tiers(target_bytes: int, limits: Limits) -> tuple[int, ...]:
+def tiers(target_bytes: int, limits: MaintenanceLimits) -> tuple[int, ...]:
     """Return the sizes that divide files into tiers, ascending: a file of tier n is smaller than the n-th of them."""
     small = min(limits.small_bytes, target_bytes // 2)
     return (*(small // _FAN**power for power in reversed(range(_SMALL))), target_bytes // 2, target_bytes * 3 // 4)
@@ -99,7 +99,11 @@ class Compaction:
 
 
 def compaction(
-    partitions: Iterable[PartitionFiles], target_bytes: int, limits: Limits, now: float, only_quiet: bool = False
+    partitions: Iterable[PartitionFiles],
+    target_bytes: int,
+    limits: MaintenanceLimits,
+    now: float,
+    only_quiet: bool = False,
 ) -> Compaction | None:
     """Return what is compacted next, or None.
 
@@ -130,7 +134,7 @@ def compaction(
     return None
 
 
-def _small_tiers(partition: PartitionFiles, target_bytes: int, limits: Limits) -> int:
+def _small_tiers(partition: PartitionFiles, target_bytes: int, limits: MaintenanceLimits) -> int:
     """Return how many of the lowest tiers of a partition are joined, if it has many small files; else 0."""
     if partition.small < limits.small_files:
         return 0
@@ -150,7 +154,7 @@ def _shrinks(files: int, size_bytes: int, target_bytes: int) -> bool:
 
 
 def _compaction(
-    partitions: Iterable[PartitionFiles], count: int, reason: str, target_bytes: int, limits: Limits
+    partitions: Iterable[PartitionFiles], count: int, reason: str, target_bytes: int, limits: MaintenanceLimits
 ) -> Compaction:
     """Take the files of the lowest tiers of as many partitions as fit into a round, at least one."""
     chosen = sorted(partitions, key=lambda partition: -partition.below(count)[0])[:_MOST_PARTITIONS]

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from calve.maintenance.by_need import Round
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 
 __all__ = ["Trigger"]
 
@@ -32,7 +32,7 @@ class Trigger:
         waits_until: Until then it leaves a usual number of new files alone.
     """
 
-    limits: Limits
+    limits: MaintenanceLimits
     files: int = 0
     waits: bool = False
     more: bool = False

@@ -17,7 +17,7 @@ from calve.observe.status_file import REPLAY_FOLDER, STATUS_FILE
 from calve.pipeline.plugins import SOURCES
 from calve.pipeline.wiring import replay_name
 from calve.sources.file.processed_files import ProcessedFiles
-from calve.sources.settings import Form
+from calve.sources.settings import StateForm
 from calve.state.folder import StateFolder
 
 __all__ = ["copy_files", "copy_pipeline"]
@@ -54,7 +54,7 @@ def copy_pipeline(old: StateFolder, new: StateFolder, state: str, say: Callable[
             _check(ledger, target, state)
         _check_source(old, new)
         files = sum(copy_files(old / name, new / name) for name in _folders(old, new))
-        for name in _sources(Form.LIST):
+        for name in _sources(StateForm.LIST):
             if files_read := ProcessedFiles(old / name).load():
                 ProcessedFiles(new / name).add(files_read)
         ReplayedEntries(new / REPLAY_FOLDER).add(ReplayedEntries(old / REPLAY_FOLDER).load())
@@ -66,7 +66,7 @@ def copy_pipeline(old: StateFolder, new: StateFolder, state: str, say: Callable[
         batch = ledgers[0][0].last_batch if ledgers else 0
     say(f"{old.name}: copied the ledger up to batch {batch}, and {many(files, 'file')}")
     if new.is_shared and not old.is_shared:
-        for name in (name for name in _sources(Form.DISK_LOG) if (old / name).exists()):
+        for name in (name for name in _sources(StateForm.DISK_LOG) if (old / name).exists()):
             kept = f"accepted events stay in {old / name}"
             say(f"{old.name}: {kept}; set `log_folder: {old.parent}` of the {name} source")
 
@@ -85,7 +85,7 @@ def _check(ledger: Ledger, target: StateFolder, state: str) -> None:
 
 
 def _check_source(old: StateFolder, new: StateFolder) -> None:
-    logs = _sources(Form.LOG, Form.DISK_LOG) if old.is_shared else _sources(Form.LOG)
+    logs = _sources(StateForm.LOG, StateForm.DISK_LOG) if old.is_shared else _sources(StateForm.LOG)
     source = next((name for name in logs if (old / name).exists()), None)
     if old.is_shared is not new.is_shared and source:
         raise SettingsError(
@@ -96,24 +96,24 @@ def _check_source(old: StateFolder, new: StateFolder) -> None:
         )
 
 
-def _forms() -> dict[str, Form]:
+def _forms() -> dict[str, StateForm]:
     """Return the form of what sources remember, by its folder in the state of a pipeline."""
     kinds = SOURCES.items()
     return {f"{name}/{part}".rstrip("/"): form for name, kind in kinds for part, form in kind.remembers.items()}
 
 
-def _sources(*forms: Form) -> list[str]:
+def _sources(*forms: StateForm) -> list[str]:
     return [folder for folder, form in _forms().items() if form in forms]
 
 
 def _folders(old: StateFolder, new: StateFolder) -> list[str]:
     """Return the folders to copy file by file; a folder that no source declares is one of them, so nothing is left."""
     forms = _forms()
-    own_forms = {*_OWN_FORM, *_sources(Form.LIST)}
+    own_forms = {*_OWN_FORM, *_sources(StateForm.LIST)}
     if old.is_shared is not new.is_shared:
-        own_forms.update(_sources(Form.LOG, Form.DISK_LOG))
+        own_forms.update(_sources(StateForm.LOG, StateForm.DISK_LOG))
     top = sorted({name.partition("/")[0] for name in old.names() if "/" in name} - own_forms)
-    return [*top, *(folder for folder, form in forms.items() if "/" in folder and form is Form.FILES)]
+    return [*top, *(folder for folder, form in forms.items() if "/" in folder and form is StateForm.FILES)]
 
 
 def copy_files(old: StateFolder, new: StateFolder) -> int:

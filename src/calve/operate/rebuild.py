@@ -28,8 +28,8 @@ from calve.pipeline.spark_needs import needs_s3
 from calve.settings import PipelineSettings
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.opensearch.settings import OpenSearchSettings
-from calve.sources.settings import Form
-from calve.sources.source import Beginning, BeginsAnywhere, Planned, Position, Rereads, Source
+from calve.sources.settings import StateForm
+from calve.sources.source import BeginsAnywhere, Planned, Position, Rereads, Source, StartPosition
 from calve.state.folder import StateFolder
 
 __all__ = ["Decision", "decide", "rebuild"]
@@ -112,7 +112,7 @@ def _undecided(text: str, hint: str) -> PositionLostError:
 
 
 def rebuild(
-    settings: PipelineSettings, options: RunOptions, beginning: Beginning | None, say: Callable[[str], None]
+    settings: PipelineSettings, options: RunOptions, beginning: StartPosition | None, say: Callable[[str], None]
 ) -> None:
     """Rebuild the state of a pipeline.
 
@@ -185,7 +185,7 @@ def _describe_decision(decision: Decision) -> Iterable[str]:
 
 
 def _decision(
-    settings: PipelineSettings, evidence: Sequence[Evidence], source: Source, beginning: Beginning | None
+    settings: PipelineSettings, evidence: Sequence[Evidence], source: Source, beginning: StartPosition | None
 ) -> Decision:
     if beginning is not None:
         return _chosen(settings, evidence, source, beginning)
@@ -193,7 +193,7 @@ def _decision(
         raise _undecided("Documents without a document_id would be duplicated", f"{_CHOICES}; {_RISK}")
     if declared(settings).accepts:  # uncommitted events are lost with the folder: nothing is read again
         return Decision(_only_state(evidence), max(mark.batch for mark in evidence), None)
-    if Form.LIST in declared(settings).remembers.values():
+    if StateForm.LIST in declared(settings).remembers.values():
         text = "The list of files that were read is lost with the state, and tables do not have their names"
         choices = "Choose which files count as read: --from earliest (none), --from latest (all), or --start-timestamp"
         raise _undecided(text, f"{choices} (those that were written before); {_RISK}")
@@ -216,7 +216,9 @@ def _has_one_table(settings: PipelineSettings, evidence: Sequence[Evidence]) -> 
     }
 
 
-def _chosen(settings: PipelineSettings, evidence: Sequence[Evidence], source: Source, beginning: Beginning) -> Decision:
+def _chosen(
+    settings: PipelineSettings, evidence: Sequence[Evidence], source: Source, beginning: StartPosition
+) -> Decision:
     state_id = _only_state(evidence) if evidence else str(uuid.uuid4())
     batch = max((mark.batch for mark in evidence), default=0)
     if isinstance(source, BeginsAnywhere):

@@ -9,14 +9,14 @@ from typing import Any
 from calve.catalog.newest_rows import newest_rows
 from calve.catalog.open_tables import OpenTables
 from calve.errors import CalveError, NoTargetError
-from calve.sources.preview import MOST_ROWS, Preview, TablePreview
+from calve.sources.preview import MOST_ROWS, DatabasePreview, TablePreview
 
 __all__ = ["preview"]
 
 _MOST_TABLES, _MOST_COLUMNS = 20, 40
 
 
-def preview(properties: Mapping[str, str], chosen: str) -> Preview:
+def preview(properties: Mapping[str, str], chosen: str) -> DatabasePreview:
     """Return the tables of a catalog, the chosen one first.
 
     Args:
@@ -31,7 +31,9 @@ def preview(properties: Mapping[str, str], chosen: str) -> Preview:
         hint = "Change to its folder, or name the catalog: --catalog type=rest --catalog uri=…"
         raise NoTargetError(absence, step="read", hint=hint)
     names = sorted(tables.names(), key=lambda name: name != chosen)
-    return Preview(tuple(_table(tables, name) for name in names[:_MOST_TABLES]), max(0, len(names) - _MOST_TABLES))
+    return DatabasePreview(
+        tuple(_table(tables, name) for name in names[:_MOST_TABLES]), max(0, len(names) - _MOST_TABLES)
+    )
 
 
 def _table(tables: OpenTables, name: str) -> TablePreview:

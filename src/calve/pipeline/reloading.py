@@ -13,7 +13,7 @@ from calve.observe.log import Log
 from calve.pipeline.committer import Committer
 from calve.pipeline.tables import PipelineTables
 from calve.record.target import BranchRef, apart
-from calve.sources.source import Compares, Comparing, Reloads, Source, SourceTable
+from calve.sources.source import CanReload, Compares, Comparing, Source, SourceTable
 from calve.stop_point import stop_at
 
 __all__ = ["Reloading"]
@@ -46,7 +46,7 @@ class Reloading:
             CalveError: A target cannot be changed.
         """
         source = self._source
-        if isinstance(source, Reloads) and source.to_clear is not None:
+        if isinstance(source, CanReload) and source.to_clear is not None:
             self._clear(source)
             return True
         comparing = source.comparing if isinstance(source, Compares) else None
@@ -58,7 +58,7 @@ class Reloading:
             return True
         return False
 
-    def _clear(self, source: Reloads) -> None:
+    def _clear(self, source: CanReload) -> None:
         """Remove all rows of targets, after everything from before is committed."""
         self._committer.commit_all()
         targets, is_complete = self._tables.own_targets(source.to_clear or [], source.to_keep)

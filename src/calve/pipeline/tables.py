@@ -18,7 +18,7 @@ from calve.sinks.sink import CommitSettings, Sink, SinkTables
 from calve.sources.source import SourceTable
 from calve.stop_point import fail_if
 from calve.table.completeness import Completeness
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 from calve.table.loaded import Table
 
 __all__ = ["PipelineTables"]
@@ -86,7 +86,7 @@ class PipelineTables:
         """Return whether all sinks of a table allow an index of its keys."""
         return all(tables.may_index_keys for tables in self if tables.has(catalog, table))
 
-    def limits(self, catalog: str, table: str) -> Limits | None:
+    def limits(self, catalog: str, table: str) -> MaintenanceLimits | None:
         """Return when a table needs maintenance; None: it is left alone, because one of its sinks says so."""
         limits = [tables.limits(table) for tables in self if tables.maintains(catalog, table)]
         return None if None in limits else next(iter(limits), None)

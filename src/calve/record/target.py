@@ -11,7 +11,7 @@ __all__ = [
     "MERGE_ON_READ",
     "BranchRef",
     "Role",
-    "Stream",
+    "RowStream",
     "TableRef",
     "WriteMode",
     "apart",
@@ -65,7 +65,7 @@ class Role(enum.StrEnum):
     """No rows: the sender's table must be created or evolved first."""
 
 
-class Stream(NamedTuple):
+class RowStream(NamedTuple):
     """Rows that a task writes into files of their own, or shuffles.
 
     Attributes:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from calve.columns.infer import Inferred
     from calve.convert.by_table import TableOfRow
     from calve.record.receipt import Misfit, Receipt
-    from calve.record.target import Stream
+    from calve.record.target import RowStream
     from calve.write.shuffle import Shuffle
     from calve.write.writer import Writers, Written
 
-__all__ = ["DirectWriter", "EventWriter", "Preview", "SinkJob", "SinkWriter", "Work"]
+__all__ = ["DirectWriter", "EventPreview", "EventWriter", "SinkJob", "SinkWriter", "Work"]
 
 
 @dataclass(frozen=True)
@@ -84,16 +84,16 @@ class SinkWriter(Protocol):
         """Write buffered changes. Return misfits; their events are read again in the next pass."""
         ...
 
-    def write_shuffled(self, parts: dict[Stream, list[pa.Table]]) -> None:
+    def write_shuffled(self, parts: dict[RowStream, list[pa.Table]]) -> None:
         """Write the parts that other tasks shuffled, instead of events, if the job has `shuffle_below_bytes`."""
         ...
 
-    def close(self, files: Mapping[Stream, Written]) -> Receipt:
+    def close(self, files: Mapping[RowStream, Written]) -> Receipt:
         """Return the sink's part of the receipt; `files` are what `Work.writers` wrote for it."""
         ...
 
 
-class Preview(NamedTuple):
+class EventPreview(NamedTuple):
     """What would become of some events of one table.
 
     Attributes:
@@ -176,7 +176,7 @@ class SinkJob(ABC):
         """Make what writes in a task."""
 
     @abstractmethod
-    def preview(self, table: str, events: pa.Table) -> Preview:
+    def preview(self, table: str, events: pa.Table) -> EventPreview:
         """Return what would become of events, without asking a server; write nothing."""
 
 
@@ -229,11 +229,11 @@ class DirectWriter:
         """Return nothing: everything is written."""
         return []
 
-    def write_shuffled(self, parts: dict[Stream, list[pa.Table]]) -> None:
+    def write_shuffled(self, parts: dict[RowStream, list[pa.Table]]) -> None:
         """Refuse: nothing is shuffled."""
         raise InvariantError("A sink that writes as it goes shuffles no parts", step="write")
 
-    def close(self, files: Mapping[Stream, Written]) -> Receipt:
+    def close(self, files: Mapping[RowStream, Written]) -> Receipt:
         """Return the documents that were written."""
         from calve.record.receipt import Receipt  # with PyIceberg, which the driver's start needs later
 

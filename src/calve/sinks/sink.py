@@ -33,7 +33,7 @@ from calve.sinks.job import SinkJob
 from calve.sources.source import SourceTable
 from calve.state.clients import file_io_at
 from calve.table.completeness import Completeness
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 from calve.table.loaded import Table
 
 __all__ = [
@@ -189,7 +189,7 @@ class SinkTables(Protocol):
         """
         ...
 
-    def limits(self, table: str) -> Limits | None:
+    def limits(self, table: str) -> MaintenanceLimits | None:
         """Return when a table needs maintenance; None: never."""
         ...
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["MOST_ROWS", "Preview", "TablePreview"]
+__all__ = ["MOST_ROWS", "DatabasePreview", "TablePreview"]
 
 MOST_ROWS = 3
 """The rows of a table that are read."""
@@ -33,7 +33,7 @@ class TablePreview:
 
 
 @dataclass(frozen=True)
-class Preview:
+class DatabasePreview:
     """The tables of a database that patterns select.
 
     Attributes:

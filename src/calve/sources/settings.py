@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from calve.sources.file.settings import FileSettings
     from calve.sources.tables import Tables
 
-__all__ = ["Claim", "Form", "SourceSettings"]
+__all__ = ["Claim", "SourceSettings", "StateForm"]
 
 _ANY_HOST = ("", "0.0.0.0", "::")  # read, not listened on
 
 
-class Form(Enum):
+class StateForm(Enum):
     """In what form a source keeps something in the state; a copy of the state needs to know."""
 
     FILES = "files that are the same in a local folder and on an object store"
@@ -74,7 +74,7 @@ class SourceSettings:
     emits_changes: ClassVar[bool] = False
     needs_spark: ClassVar[bool] = False
     holds_on_server: ClassVar[bool] = False
-    remembers: ClassVar[Mapping[str, Form]] = {"": Form.FILES}
+    remembers: ClassVar[Mapping[str, StateForm]] = {"": StateForm.FILES}
 
     @property
     def metadata(self) -> Mapping[str, pa.DataType]:

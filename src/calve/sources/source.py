@@ -36,8 +36,8 @@ __all__ = [
     "READ_BYTES",
     "READ_ROWS",
     "Backlog",
-    "Beginning",
     "BeginsAnywhere",
+    "CanReload",
     "Compares",
     "Comparing",
     "FindsFiles",
@@ -47,13 +47,13 @@ __all__ = [
     "Planned",
     "Position",
     "Reader",
-    "Reloads",
     "Rereads",
     "SharedTargets",
     "Source",
     "SourceContext",
     "SourceTable",
     "Split",
+    "StartPosition",
     "StopsTables",
     "no_shared_targets",
 ]
@@ -189,7 +189,7 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class Beginning:
+class StartPosition:
     """Where a new state starts to read; exactly one attribute is set.
 
     Attributes:
@@ -208,7 +208,7 @@ class Beginning:
 class BeginsAnywhere(Protocol):
     """A source that can begin at a chosen offset."""
 
-    def begin_at(self, beginning: Beginning) -> Position:
+    def begin_at(self, beginning: StartPosition) -> Position:
         """Return the position of an offset; what else the source must remember goes into its folder.
 
         Raises:
@@ -290,7 +290,7 @@ class OfTables(Protocol):
 
 
 @runtime_checkable
-class Reloads(Protocol):
+class CanReload(Protocol):
     """A source that may have to load tables again, into empty targets."""
 
     @property

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-__all__ = ["DEFAULTS", "Limits"]
+__all__ = ["DEFAULTS", "MaintenanceLimits"]
 
 
 @dataclass(frozen=True)
-class Limits:
+class MaintenanceLimits:
     """When a table needs maintenance, and how much of the machine it may take.
 
     Attributes:
@@ -39,4 +39,4 @@ class Limits:
         return worked_seconds * max(0.0, used_cores / (self.share_of_cores * max(cores, 1)) - 1)
 
 
-DEFAULTS = Limits()
+DEFAULTS = MaintenanceLimits()

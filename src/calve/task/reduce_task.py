@@ -11,7 +11,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from calve.record.receipt import Receipt
-from calve.record.target import Role, Stream
+from calve.record.target import Role, RowStream
 from calve.task.failure import attempt, reported
 from calve.task.job import STEPS, Job
 from calve.task.sink_writers import SinkWriters
@@ -30,7 +30,7 @@ def run(job: Job, number: int, records: Iterable[tuple[int, bytes]]) -> Iterator
         number: This task's number among the reduce tasks.
         records: Receipts as JSON and messages of `write.shuffle`, in any order.
     """
-    parts: dict[Stream, list[pa.Table]] = {}
+    parts: dict[RowStream, list[pa.Table]] = {}
     for _, message in records:
         if message.startswith(b"{"):
             yield message
@@ -46,7 +46,7 @@ def run(job: Job, number: int, records: Iterable[tuple[int, bytes]]) -> Iterator
         yield msgspec.json.encode(reported(job, files, partial(_write, job, files, parts, clock), clock))
 
 
-def _write(job: Job, files: Writers, parts: dict[Stream, list[pa.Table]], clock: StepClock) -> Receipt:
+def _write(job: Job, files: Writers, parts: dict[RowStream, list[pa.Table]], clock: StepClock) -> Receipt:
     start = time.perf_counter()
     sinks = SinkWriters(job, -1, files, None, clock)
     for sink in {stream.sink for stream in parts}:

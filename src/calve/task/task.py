@@ -14,12 +14,12 @@ from msgspec import structs
 
 from calve.arrays import RowNumbers
 from calve.compiled import events as core
-from calve.dead_letters.rejects import DeadLetters
+from calve.dead_letters.rejects import TaskRejects
 from calve.event.columns import EVENT
 from calve.event.reject import Code
 from calve.event.typed import with_text
 from calve.record.receipt import Failure, Misfit, Receipt
-from calve.record.target import Role, Stream, TableRef
+from calve.record.target import Role, RowStream, TableRef
 from calve.sources.source import Split
 from calve.stop_point import fail_if
 from calve.task.event_buffer import EventBuffer
@@ -75,7 +75,7 @@ class _Task:
         self._files = Writers(f"{name}-{attempt()}", job.max_open_writers, self._shuffle)
         self._sinks = SinkWriters(job, number, self._files, self._shuffle, self.clock)
         self._rejects = [
-            DeadLetters(
+            TaskRejects(
                 sink.dead_letters,
                 f"{name}-{index}",
                 attempt(),
@@ -160,7 +160,7 @@ class _Task:
         self.clock.target = None
         for index, rejects in enumerate(self._rejects):
             if table := self._job.sinks[index].dead_letters.table:
-                stream = Stream(index, table.identifier, Role.DEAD_LETTERS)
+                stream = RowStream(index, table.identifier, Role.DEAD_LETTERS)
                 for rows in rejects.rows():
                     self.clock.timed("write", self._files.write, stream, table, table.properties, rows)
 

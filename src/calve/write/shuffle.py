@@ -9,12 +9,12 @@ import msgspec
 import pyarrow as pa
 
 from calve import structs
-from calve.record.target import Role, Stream, TableRef
+from calve.record.target import Role, RowStream, TableRef
 
 __all__ = ["Shuffle", "opened"]
 
 _LENGTH_BYTES = 4
-_STREAM = structs.decoder(Stream)
+_STREAM = structs.decoder(RowStream)
 
 
 class Shuffle:
@@ -33,14 +33,14 @@ class Shuffle:
         self.parts = 0
         self.buckets = buckets
         self._limits = limits
-        self._rows: dict[tuple[Stream, int], list[pa.Table]] = {}
-        self._messages: list[tuple[int, Stream, bytes]] = []
+        self._rows: dict[tuple[RowStream, int], list[pa.Table]] = {}
+        self._messages: list[tuple[int, RowStream, bytes]] = []
 
-    def limit(self, stream: Stream) -> int:
+    def limit(self, stream: RowStream) -> int:
         """Return the size in bytes from which the task itself writes a part of a table."""
         return self._limits[stream.sink]
 
-    def add(self, stream: Stream, partition: str, rows: list[pa.Table]) -> None:
+    def add(self, stream: RowStream, partition: str, rows: list[pa.Table]) -> None:
         """Shuffle the rows of one partition; all tasks send the rows of a partition to the same task.
 
         Args:
@@ -52,14 +52,14 @@ class Shuffle:
         bucket = zlib.crc32(msgspec.json.encode([stream, partition])) % self.buckets
         self._rows.setdefault((stream, bucket), []).extend(rows)
 
-    def post(self, bucket: int, stream: Stream, rows: pa.Table) -> None:
+    def post(self, bucket: int, stream: RowStream, rows: pa.Table) -> None:
         """Send rows to one reduce task."""
         self._messages.append((bucket, stream, _packed(stream, rows)))
 
     def post_misfit(self) -> None:
         """Tell every task that a table must be created or evolved, so the pass over all changes is repeated."""
         for bucket in range(self.buckets):
-            self.post(bucket, Stream(0, "", Role.MISFIT), pa.table({}))
+            self.post(bucket, RowStream(0, "", Role.MISFIT), pa.table({}))
 
     def pack(self) -> None:
         """Serialize the rows, to free the larger tables that they are slices of."""
@@ -80,7 +80,7 @@ class Shuffle:
                 yield bucket, message
 
 
-def opened(message: bytes) -> tuple[Stream, pa.Table]:
+def opened(message: bytes) -> tuple[RowStream, pa.Table]:
     """Read the stream and the rows of a message."""
     end = _LENGTH_BYTES + int.from_bytes(message[:_LENGTH_BYTES], "big")
     stream = _STREAM.decode(message[_LENGTH_BYTES:end])
@@ -88,7 +88,7 @@ def opened(message: bytes) -> tuple[Stream, pa.Table]:
         return stream, reader.read_all()
 
 
-def _packed(stream: Stream, rows: pa.Table) -> bytes:
+def _packed(stream: RowStream, rows: pa.Table) -> bytes:
     """Write rows as bytes: the length of the stream's JSON, the JSON, an Arrow stream."""
     name = msgspec.json.encode(stream)
     sink = pa.BufferOutputStream()

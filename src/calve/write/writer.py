@@ -12,7 +12,7 @@ import pyarrow as pa
 from pyiceberg.table.locations import LocationProvider, load_location_provider
 
 from calve.errors import CalveError
-from calve.record.target import Stream
+from calve.record.target import RowStream
 from calve.state.durable import local_path, sync
 from calve.stop_point import fail_if, stop_at
 from calve.table.arrow_schema import arrow_schema
@@ -34,13 +34,13 @@ _PART_BYTES = 4096
 """The overhead of each waiting part."""
 _PREFIXES = ("write.", "encryption.")
 """The prefixes of the properties that configure the writer."""
-_Key = tuple[Stream, Partition]
+_Key = tuple[RowStream, Partition]
 
 
 class UnwrittenFileError(Exception):
     """A file of a stream (`key`) could not be finished, for an unexpected reason (its cause)."""
 
-    def __init__(self, key: Stream) -> None:
+    def __init__(self, key: RowStream) -> None:
         super().__init__(key)
         self.key = key
 
@@ -107,11 +107,11 @@ class Writers:
         self._shuffle = shuffle
         self._max_open = max_open
         self._plans: dict[Hashable, _Plan] = {}
-        self._tables: dict[Stream, _TableWriter] = {}
+        self._tables: dict[RowStream, _TableWriter] = {}
         self._files: dict[_Key, ParquetFile] = {}
         self._open: dict[_Key, None] = {}  # files that are partly on disk, least recently used first
         self._kept_bytes = 0
-        self._written: dict[Stream, Written] = {}
+        self._written: dict[RowStream, Written] = {}
         self._count = 0
         self._made: list[tuple[str, dict[str, str]]] = []
         self._folders: set[str] = set()
@@ -119,7 +119,7 @@ class Writers:
 
     def write(
         self,
-        key: Stream,
+        key: RowStream,
         table: Table,
         properties: dict[str, str],
         rows: pa.Table,
@@ -146,7 +146,7 @@ class Writers:
         if self._kept_bytes > _KEPT_BYTES:
             self._flush()
 
-    def close(self) -> dict[Stream, Written]:
+    def close(self) -> dict[RowStream, Written]:
         """Close every file and return what was written, by stream."""
         self._shuffle_small_parts(list(self._files))
         for key in list(self._files):

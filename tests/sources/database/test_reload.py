@@ -12,7 +12,7 @@ from calve.observe.log import Log
 from calve.sources.database import reload
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.overview import states
-from calve.sources.database.reload import Beginning, Reloads, Request
+from calve.sources.database.reload import ReloadRequest, ReloadStart, ReloadTracker
 from calve.sources.database.stopped import mark, marked
 from calve.sources.database.table import Column, Table
 from calve.sources.mysql.ddl.follow import renumbered
@@ -38,7 +38,7 @@ def state(tmp_path: Path) -> LocalFolder:
     return LocalFolder(tmp_path)
 
 
-def source(folder: LocalFolder, *tables: Table) -> Reloads:
+def source(folder: LocalFolder, *tables: Table) -> ReloadTracker:
     """Give the reloads of a source whose load is committed."""
     epochs = Epochs(folder)
     epochs.load()
@@ -46,14 +46,14 @@ def source(folder: LocalFolder, *tables: Table) -> Reloads:
         epochs.begin(tables)
         folder.put("begun.json", encoded(BEGUN))
         folder.put("committed.json", encoded(2))
-    return Reloads(folder, epochs, Log("p"))
+    return ReloadTracker(folder, epochs, Log("p"))
 
 
-def begun(reloads: Reloads, folder: LocalFolder, *tables: Table) -> Reloads:
+def begun(reloads: ReloadTracker, folder: LocalFolder, *tables: Table) -> ReloadTracker:
     reload.request(folder, 0, [table.full_name for table in tables])
     found = reloads.wanted(0)
     assert found is not None
-    reloads.begin(found[0], BEGUN, Beginning(100, list(tables), CHUNKS, 200))
+    reloads.begin(found[0], BEGUN, ReloadStart(100, list(tables), CHUNKS, 200))
     return reloads
 
 
@@ -143,13 +143,13 @@ def test_a_request_from_before_a_load_of_all_tables_is_fulfilled_by_it(state: Lo
 
 def test_only_selected_tables_are_looked_for_and_a_missing_one_is_named() -> None:
     settings = PostgresSettings(host="h", database="d", username="u", tables=Tables(include=["app.*"]))
-    asked = Request(0, ["app.a*", "other.b"])
+    asked = ReloadRequest(0, ["app.a*", "other.b"])
     narrowed = asked.narrowed(settings).selected
     assert narrowed.has("app", "a*")
     assert not narrowed.has("app", "ab")
     assert not narrowed.has("other", "b")
     with pytest.raises(SourceError, match=r"no table other\.b to read"):
-        Beginning(1, [table(1, "a*", "id")], [], 1).of(asked)
+        ReloadStart(1, [table(1, "a*", "id")], [], 1).of(asked)
 
 
 def test_columns_keep_the_numbers_that_they_have_and_new_ones_get_others() -> None:

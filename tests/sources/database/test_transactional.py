@@ -14,7 +14,7 @@ from calve.sources.database.change_log import ChangeLog
 from calve.sources.database.outbox import Outbox
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.stream_position import StreamPosition, Transaction
-from calve.sources.log.log import Outcome
+from calve.sources.log.log import AppendOutcome
 from calve.sources.log.records import records
 from calve.sources.source import Planned, Position
 from calve.state.local_folder import LocalFolder
@@ -55,7 +55,7 @@ class Opened:
         assert planned is not None
         return sum(head.rows for split in planned.splits for head, _ in records(self.folder, split))
 
-    def _refuse(self, outcome: Outcome, why: str) -> None:
+    def _refuse(self, outcome: AppendOutcome, why: str) -> None:
         self.refused += 1
         assert self.refused < 3, why
 

@@ -14,7 +14,7 @@ import pytest
 import zstandard
 
 from calve.event.columns import MALFORMED, SCHEMA, TYPED
-from calve.sources.file.codec import Part, read_part
+from calve.sources.file.codec import FilePart, read_part
 from calve.sources.file.settings import FileSettings
 from serde.avro.values import encoded
 
@@ -46,7 +46,7 @@ def _by_hand(data: bytes, count: int, codec: str = "null", schema: Any = SCHEMA_
 
 def _read(data: bytes) -> tuple[list[Any], list[str]]:
     """The rows of a file, and the reasons of rejects."""
-    part = Part("a.avro", 0, len(data), len(data), 0)
+    part = FilePart("a.avro", 0, len(data), len(data), 0)
     batches = list(read_part(pa.BufferReader(data), part, FileSettings(path="a.avro")))
     rows = [row for batch in batches if TYPED in batch.schema.names for row in batch[TYPED].to_pylist()]
     numbers = [n for batch in batches if TYPED in batch.schema.names for n in batch["file_row"].to_pylist()]

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from calve.columns.infer import infer
 from calve.sources.file import csv_records
 from calve.sources.file.delimited import read_csv
-from calve.sources.file.rows import Rows
+from calve.sources.file.rows import FileBatches
 from calve.sources.file.settings import CsvCodec
 from sources.file.texts import Pieces, events, table
 
@@ -19,7 +19,7 @@ CELLS = st.text(st.sampled_from('a1 ",;\n\r\té\u2028'), min_size=1)
 
 
 def read(*blocks: bytes, **options: object) -> dict[str, list[object]]:
-    return table(read_csv(Pieces(blocks), Rows("f"), CsvCodec(**options)))
+    return table(read_csv(Pieces(blocks), FileBatches("f"), CsvCodec(**options)))
 
 
 @given(st.lists(st.tuples(CELLS, CELLS)), st.lists(st.integers(0, 200)))
@@ -81,7 +81,7 @@ def test_no_rows_give_no_events(text: bytes) -> None:
 
 
 def test_a_cut_stream_gives_its_whole_rows_and_one_reject() -> None:
-    rows = table(read_csv(Pieces([b"a,b\n1,2\n3,"], "is cut"), Rows("f"), CsvCodec()))
+    rows = table(read_csv(Pieces([b"a,b\n1,2\n3,"], "is cut"), FileBatches("f"), CsvCodec()))
     assert rows["event"] == [b'{"a":"1","b":"2"}', b"3,"]
     assert rows["malformed"] == [None, "The file f is cut"]
 
@@ -147,7 +147,7 @@ def test_what_the_csv_module_takes_strictly_is_the_same_and_nothing_else_is_a_ro
 
 @pytest.mark.parametrize("cut", ["3,", '3,"', '3,"half', '3,"half\na"", b\nc', '3,"whole"', "", "3,half"])
 def test_of_a_cut_stream_the_last_record_is_one_reject(cut: str) -> None:
-    rows = table(read_csv(Pieces([f"a,b\n1,2\n{cut}".encode()], "is cut"), Rows("f"), CsvCodec()))
+    rows = table(read_csv(Pieces([f"a,b\n1,2\n{cut}".encode()], "is cut"), FileBatches("f"), CsvCodec()))
     assert rows["event"] == [b'{"a":"1","b":"2"}', cut.encode() or None]
     assert rows["malformed"] == [None, "The file f is cut"]
 
@@ -167,7 +167,7 @@ def test_a_quote_that_stays_open_ends_the_file_at_a_bound(monkeypatch: pytest.Mo
 
 
 def test_a_header_that_is_cut_is_one_reject() -> None:
-    assert events(read_csv(Pieces([b"a,"], "is cut"), Rows("f"), CsvCodec())) == [b"a,"]
+    assert events(read_csv(Pieces([b"a,"], "is cut"), FileBatches("f"), CsvCodec())) == [b"a,"]
 
 
 def test_a_repeated_name_in_the_header_is_one_reject_of_the_file_that_says_where() -> None:
@@ -183,7 +183,7 @@ def test_cells_are_text_unless_types_are_to_be_inferred() -> None:
     plain, inferred = read(text), read(text, infer_types=True)
     assert json.loads(plain["event"][0]) == dict(zip("abcdef", text.decode().split("\n")[1].split(","), strict=True))
     assert inferred["event"] == [b'{"a":1,"b":-1.50,"c":true,"d":false,"e":1e3,"f":"2026-01-02T03:04:05Z"}']
-    told = pa.Table.from_batches(read_csv(Pieces([text]), Rows("f"), CsvCodec()))
+    told = pa.Table.from_batches(read_csv(Pieces([text]), FileBatches("f"), CsvCodec()))
     assert [str(each.field_type) for each in infer(told).to_schema().fields] == ["string"] * 6
 
 

@@ -16,11 +16,11 @@ from calve.errors import SettingsError
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.sources.file import multiline
-from calve.sources.file.codec import Part, codec_of, divisible, read_part
-from calve.sources.file.multiline import Events, read_events
-from calve.sources.file.rows import Rows
+from calve.sources.file.codec import FilePart, codec_of, divisible, read_part
+from calve.sources.file.multiline import EventJoiner, read_events
+from calve.sources.file.rows import FileBatches
 from calve.sources.file.settings import CodecSettings, FileSettings, MultilineCodec
-from calve.sources.file.stream import Lines
+from calve.sources.file.stream import FileLines
 from sources.file.texts import Pieces, table
 
 PATTERN = r"\d{2}|é"
@@ -45,7 +45,7 @@ def read(file: bytes, compression: str = "none", ends: tuple[int, ...] = ()) -> 
     """Read a file as the source does, in parts that end at these positions."""
     settings = FileSettings(path="f", codec=CODEC, compression=compression)  # type: ignore[arg-type]
     starts = (0, *ends)
-    parts = [Part("f", start, end, len(file), 0) for start, end in zip(starts, (*ends, len(file)), strict=True)]
+    parts = [FilePart("f", start, end, len(file), 0) for start, end in zip(starts, (*ends, len(file)), strict=True)]
     return table(batch for part in parts for batch in read_part(pa.BufferReader(file), part, settings))
 
 
@@ -61,7 +61,7 @@ def bounded(batches: Iterator[pa.RecordBatch]) -> Found:
 @given(st.lists(TEXTS))
 def test_events_are_the_same_wherever_blocks_end(blocks: list[str]) -> None:
     stream = Pieces([block.encode() for block in blocks])
-    assert bounded(read_events(stream, None, Events(Rows("f"), PATTERN, True))) == expected("".join(blocks))
+    assert bounded(read_events(stream, None, EventJoiner(FileBatches("f"), PATTERN, True))) == expected("".join(blocks))
 
 
 @given(TEXTS)
@@ -91,8 +91,8 @@ def test_bounds_reject_the_same_events_in_any_division(text: str, part: int, blo
         found: Found = []
         for start in range(0, size, part):
             end = min(start + part, size)
-            own, following = Lines(opened, start, end, size, block), Lines(opened, end, size, size, block)
-            found += bounded(read_events(own, following, Events(Rows("f"), PATTERN, start == 0)))
+            own, following = FileLines(opened, start, end, size, block), FileLines(opened, end, size, size, block)
+            found += bounded(read_events(own, following, EventJoiner(FileBatches("f"), PATTERN, start == 0)))
     short = [each if len(each.encode()) <= most else None for _, each in expected(text)]
     assert sorted(str(each) for _, each in found) == sorted(map(str, short))
 
@@ -100,7 +100,11 @@ def test_bounds_reject_the_same_events_in_any_division(text: str, part: int, blo
 def test_an_event_beyond_the_bound_is_rejected_alone_with_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiline, "EVENT_BYTES", 1 << 20)
     long = [b"20 long\n", *[b"\tat x\n" * 1000] * 500]
-    rows = table(read_events(Pieces([b"10 a\n b\n", *long, b"30 c\n", b" d"]), None, Events(Rows("f"), PATTERN, True)))
+    rows = table(
+        read_events(
+            Pieces([b"10 a\n b\n", *long, b"30 c\n", b" d"]), None, EventJoiner(FileBatches("f"), PATTERN, True)
+        )
+    )
     assert (rows["event"][0], rows["event"][2]) == (b"10 a\n b", b"30 c\n d")
     assert rows["event"][1].startswith(b"20 long\n\tat x\n")
     assert rows["malformed"][1] == "The event has more than 1 MiB; check that `begins_with` matches the file"
@@ -111,8 +115,10 @@ def test_a_part_is_read_no_further_than_the_bound_if_no_event_begins(monkeypatch
     monkeypatch.setattr(multiline, "EVENT_BYTES", 1000)
     file = b"10\n" + b"x\n" * 100_000
     opened = pa.BufferReader(file)
-    following = Lines(opened, 100, len(file), len(file), 100)
-    rows = table(read_events(Lines(opened, 0, 100, len(file)), following, Events(Rows("f"), PATTERN, True)))
+    following = FileLines(opened, 100, len(file), len(file), 100)
+    rows = table(
+        read_events(FileLines(opened, 0, 100, len(file)), following, EventJoiner(FileBatches("f"), PATTERN, True))
+    )
     assert len(rows["event"]) == 1
     assert opened.tell() < 2000
 
@@ -149,7 +155,7 @@ def test_a_compressed_file_that_is_cut_ends_with_one_dead_letter_with_the_rest(k
 def test_a_file_that_became_shorter_gives_a_dead_letter_with_the_last_event() -> None:
     file = pa.BufferReader(b"10 a\n b\n11 c\n d\n")
     settings = FileSettings(path="f", codec=CODEC)
-    rows = table(read_part(file, Part("f", 0, 100, 100, 0), settings))
+    rows = table(read_part(file, FilePart("f", 0, 100, 100, 0), settings))
     assert rows["event"] == [b'{"message":"10 a\\n b"}', b"11 c\n d\n"]
     assert [bool(reason) for reason in rows["malformed"]] == [False, True]
 

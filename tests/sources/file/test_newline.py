@@ -11,14 +11,14 @@ from pyarrow import BufferReader
 
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import SettingsErrors, parse_text
-from calve.sources.file.codec import Part, codec_of, divisible, read_part
+from calve.sources.file.codec import FilePart, codec_of, divisible, read_part
 from calve.sources.file.settings import CodecSettings, FileSettings, NewlineCodec
 from sources.file.texts import table
 
 
 def read(text: bytes, **options: Any) -> dict[str, list[Any]]:
     settings = FileSettings(path="f", codec=CodecSettings(newline=NewlineCodec(**options)))
-    part = Part("f", 0, len(text), len(text), 0)
+    part = FilePart("f", 0, len(text), len(text), 0)
     return table(read_part(BufferReader(text), part, settings))
 
 

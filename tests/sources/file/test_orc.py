@@ -19,7 +19,7 @@ from pyarrow import orc
 
 from calve.columns.infer import infer
 from calve.event.columns import MALFORMED, TYPED
-from calve.sources.file.codec import Part, divisible, read_part
+from calve.sources.file.codec import FilePart, divisible, read_part
 from calve.sources.file.orc import _DAMAGED, _watched
 from calve.sources.file.settings import CodecSettings, FileSettings, OrcCodec
 
@@ -62,7 +62,7 @@ def _file(table: pa.Table, compression: str = "zstd", stripe_bytes: int = 64 << 
 
 def _read(data: bytes, name: str = "a.orc") -> tuple[pa.Table, list[str]]:
     """The rows of a file, and the reasons of rejects."""
-    part = Part(name, 0, len(data), len(data), 0)
+    part = FilePart(name, 0, len(data), len(data), 0)
     batches = list(read_part(pa.BufferReader(data), part, FileSettings(path=name)))
     rows = [batch for batch in batches if TYPED in batch.schema.names]
     reasons = [batch[MALFORMED].to_pylist() for batch in batches if MALFORMED in batch.schema.names]
@@ -143,7 +143,7 @@ def test_a_storage_that_fails_rejects_nothing() -> None:
     data = _file(TABLE)
     file = pa.PythonFile(Failing(data), "r")
     with pytest.raises(OSError, match="the storage is away"):
-        list(read_part(file, Part("a.orc", 0, len(data), len(data), 0), FileSettings(path="a.orc")))
+        list(read_part(file, FilePart("a.orc", 0, len(data), len(data), 0), FileSettings(path="a.orc")))
 
 
 def test_a_file_that_crashed_its_task_yields_the_rows_before_and_a_reason(

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from calve.sources.file.parquet import read_parquet
-from calve.sources.file.rows import Rows
+from calve.sources.file.rows import FileBatches
 from sources.file.texts import table
 
 SCHEMA = pa.schema(
@@ -64,7 +64,7 @@ ROWS = st.fixed_dictionaries(
 
 
 def read(data: bytes, start: int = 0) -> dict[str, list[Any]]:
-    return table(read_parquet(pa.BufferReader(data), Rows("f"), start, len(data)))
+    return table(read_parquet(pa.BufferReader(data), FileBatches("f"), start, len(data)))
 
 
 def write(rows: pa.Table) -> bytes:

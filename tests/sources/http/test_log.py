@@ -13,8 +13,8 @@ from calve.settings import Size
 from calve.sources.http.body import split
 from calve.sources.http.keys import KeyStore
 from calve.sources.log import segment
-from calve.sources.log.index import Index
-from calve.sources.log.log import Entry, Limits, Log, Outcome
+from calve.sources.log.index import SegmentIndex
+from calve.sources.log.log import AppendOutcome, Journal, JournalEntry, JournalLimits
 from calve.state.local_folder import LocalFolder
 from sources.http.serving import Serve, Serving, until
 from sources.http.test_keys import DAY
@@ -24,20 +24,20 @@ class Kept:
     """A log without a server, and what it answered."""
 
     def __init__(self, folder: Path, segment_bytes: int = 128 << 20, log_bytes: int = 1 << 40) -> None:
-        self.index = Index(LocalFolder(folder))
+        self.index = SegmentIndex(LocalFolder(folder))
         self.index.load(None)
-        self.answered: list[Entry] = []
-        self.log = Log(
+        self.answered: list[JournalEntry] = []
+        self.log = Journal(
             LocalFolder(folder),
             self.index,
             KeyStore(LocalFolder(folder), DAY, 100),
-            Limits(log_bytes, 0, segment_bytes),
+            JournalLimits(log_bytes, 0, segment_bytes),
         )
         self.log.open(self.answered.extend)
 
-    def keep(self, *sizes: int) -> list[Outcome | None]:
+    def keep(self, *sizes: int) -> list[AppendOutcome | None]:
         """Hand in entries of about so many bytes and wait for their outcomes."""
-        entries = [Entry(split(json.dumps([{"a": "x" * size}]).encode())) for size in sizes]
+        entries = [JournalEntry(split(json.dumps([{"a": "x" * size}]).encode())) for size in sizes]
         for entry in entries:
             self.log.submit(entry)
         until(lambda: all(entry in self.answered for entry in entries))
@@ -67,7 +67,7 @@ def test_segments_are_bounded_and_a_request_spans_no_two(tmp_path: Path) -> None
     kept.keep(30_000)
     kept.keep(10)
     kept.log.close()
-    found = Index(LocalFolder(tmp_path))
+    found = SegmentIndex(LocalFolder(tmp_path))
     found.load(None)
     assert [each.rows for each in found.segments] == [2, 2, 2, 2, 2, 1, 1]
     assert all(each.end <= 10_000 for each in found.segments if each.rows == 2)
@@ -75,13 +75,18 @@ def test_segments_are_bounded_and_a_request_spans_no_two(tmp_path: Path) -> None
 
 def test_what_no_longer_fits_the_log_is_refused_and_smaller_ones_still_taken(tmp_path: Path) -> None:
     kept = Kept(tmp_path, log_bytes=10_000)
-    assert kept.keep(20_000, 5_000, 8_000, 1_000) == [Outcome.FULL, Outcome.KEPT, Outcome.FULL, Outcome.KEPT]
+    assert kept.keep(20_000, 5_000, 8_000, 1_000) == [
+        AppendOutcome.FULL,
+        AppendOutcome.KEPT,
+        AppendOutcome.FULL,
+        AppendOutcome.KEPT,
+    ]
     kept.log.close()
 
 
 def test_a_withdrawn_entry_is_not_written(tmp_path: Path) -> None:
     kept = Kept(tmp_path)
-    entry = Entry(split(b'[{"a":1}]'))
+    entry = JournalEntry(split(b'[{"a":1}]'))
     with kept.log._wake:
         kept.log.submit(entry)
         assert kept.log.withdraw(entry)
@@ -168,7 +173,7 @@ def test_a_segment_that_cannot_be_created_leaves_the_old_one_open(
 
     with monkeypatch.context() as patch:
         patch.setattr(segment, "create", fail)
-        assert kept.keep(900) == [Outcome.FULL]
-    assert kept.keep(900) == [Outcome.KEPT]
+        assert kept.keep(900) == [AppendOutcome.FULL]
+    assert kept.keep(900) == [AppendOutcome.KEPT]
     kept.log.close()
     assert kept.index.backlog(None).rows == 2

@@ -16,7 +16,7 @@ from calve.cli.main import calve
 from calve.settings import Size
 from calve.sources.http import body
 from calve.sources.http.settings import Authentication, HttpBasic, HttpSettings
-from calve.sources.log.record import Events
+from calve.sources.log.record import RecordEvents
 from kit.running import PATIENCE_SECONDS
 from sources.http.serving import Serve, read, stalled, until
 
@@ -256,7 +256,7 @@ def test_no_bomb_is_unpacked_or_split_on_the_event_loop(serve: Serve, monkeypatc
     serving, go_on, begun = serve(), threading.Event(), threading.Semaphore(0)
     split = body.split
 
-    def slow(data: bytes, most: int) -> Events:
+    def slow(data: bytes, most: int) -> RecordEvents:
         if len(data) > 1 << 15:
             begun.release()
             assert go_on.wait(PATIENCE_SECONDS)
@@ -282,7 +282,7 @@ def test_requests_that_wait_to_be_split_are_limited_and_end_in_time(
     serving = serve(max_pending_requests=3, request_timeout=timedelta(seconds=1))
     go_on, split = threading.Event(), body.split
 
-    def slow(data: bytes, most: int) -> Events:
+    def slow(data: bytes, most: int) -> RecordEvents:
         assert go_on.wait(PATIENCE_SECONDS)
         return split(data, most)
 

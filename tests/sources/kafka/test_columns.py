@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from calve.compiled import library
 from calve.errors import CalveError, PositionLostError, SourceError, SourceUnavailableError
 from calve.sources.kafka import librdkafka
-from calve.sources.kafka.librdkafka import NativeConsumer, RefusedError
+from calve.sources.kafka.librdkafka import NativeConsumer, UnsupportedSettingsError
 from calve.sources.kafka.reader import KafkaReader
 from calve.sources.kafka.record import COSTLY
 from calve.sources.kafka.settings import KafkaSettings, TopicSettings
@@ -307,7 +307,7 @@ def test_settings_that_need_python_are_for_the_consumer_of_python(kafka_broker: 
     of = reader(kafka_broker.address, topic, client_properties=properties)
     native = librdkafka.load()
     assert native
-    with pytest.raises(RefusedError):
+    with pytest.raises(UnsupportedSettingsError):
         NativeConsumer(native, of.client(topic))
     assert ways.rows(of, 0, 1)["event"].to_pylist() == [b"{}"]
 

@@ -14,7 +14,7 @@ from calve.sources.kafka.settings import (
     KafkaSettings,
     Login,
     Sasl,
-    Scram,
+    ScramLogin,
     TopicSettings,
 )
 
@@ -53,7 +53,7 @@ def test_a_plain_cluster_needs_no_more_than_its_address():
         (
             {
                 "encryption": Encryption(certificate="-----BEGIN CERTIFICATE-----"),
-                "authentication": Authentication(sasl=Sasl(scram=Scram(username="u", password="p"))),
+                "authentication": Authentication(sasl=Sasl(scram=ScramLogin(username="u", password="p"))),
             },
             {
                 "security.protocol": "SASL_SSL",

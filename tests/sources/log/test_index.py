@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.sources.log import segment
-from calve.sources.log.index import Index
+from calve.sources.log.index import SegmentIndex
 from calve.sources.log.record import SEGMENT_HEAD_BYTES
 from calve.sources.log.segment import Segment
 from calve.sources.source import Position
@@ -17,9 +17,9 @@ ENTRIES = st.lists(st.tuples(st.integers(1, 12), st.booleans(), st.integers(1, 8
 Border = tuple[int, int]
 
 
-def grown(entries: list[tuple[int, bool, int]]) -> tuple[Index, list[Border], list[Border]]:
+def grown(entries: list[tuple[int, bool, int]]) -> tuple[SegmentIndex, list[Border], list[Border]]:
     """Return an index with entries, all borders in order, and those at which a batch may end."""
-    index = Index(Path(), lambda key: key == b"end")
+    index = SegmentIndex(Path(), lambda key: key == b"end")
     index.add(Segment(1, 0))
     borders, ends = [], []
     for size, is_end, more in entries:

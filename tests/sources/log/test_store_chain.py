@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from calve.errors import OvertakenError, PositionLostError, WriteError
 from calve.sources.log import store_chain
-from calve.sources.log.index import Index, LogPosition
-from calve.sources.log.log import Entry, Limits, Log, Outcome
-from calve.sources.log.record import Events
+from calve.sources.log.index import LogPosition, SegmentIndex
+from calve.sources.log.log import AppendOutcome, Journal, JournalEntry, JournalLimits
+from calve.sources.log.record import RecordEvents
 from calve.sources.log.records import records
-from calve.sources.log.store_chain import Kind
+from calve.sources.log.store_chain import SegmentCause
 from calve.sources.source import Position
 from calve.state.store_folder import StoreFolder
 from sources.http.serving import until
@@ -49,16 +49,16 @@ class Driver:
         self, folder: StoreFolder, position: Position | None = None, segment_bytes: int = 300, log_bytes: int = 1 << 40
     ) -> None:
         self.folder = folder
-        self.index = Index(folder)
+        self.index = SegmentIndex(folder)
         self.index.load(position)
         self.keys = Remembered()
         self.keys.add(key for each in self.index.segments for key in each.keys)
-        self.log = Log(folder, self.index, self.keys, Limits(log_bytes, 0, segment_bytes))
+        self.log = Journal(folder, self.index, self.keys, JournalLimits(log_bytes, 0, segment_bytes))
         self.log.open(lambda entries: None)
 
-    def keep(self, text: str, key: str = "") -> Outcome | None:
+    def keep(self, text: str, key: str = "") -> AppendOutcome | None:
         data = text.encode()
-        entry = Entry(Events(1, len(data).to_bytes(4, "little"), data), key.encode())
+        entry = JournalEntry(RecordEvents(1, len(data).to_bytes(4, "little"), data), key.encode())
         self.log.submit(entry)
         until(lambda: entry.outcome)
         return entry.outcome
@@ -83,10 +83,10 @@ def folder() -> StoreFolder:
 
 def test_what_was_kept_is_read_by_the_next_driver_whether_or_not_the_first_one_was_closed(folder: StoreFolder) -> None:
     first = Driver(folder)
-    assert [first.keep(text) for text in "abc"] == [Outcome.KEPT] * 3
+    assert [first.keep(text) for text in "abc"] == [AppendOutcome.KEPT] * 3
     second = Driver(folder)
     assert second.read() == ["a", "b", "c"]
-    assert second.keep("d") is Outcome.KEPT
+    assert second.keep("d") is AppendOutcome.KEPT
     second.log.close()
     assert Driver(folder).read() == ["a", "b", "c", "d"]
 
@@ -95,10 +95,10 @@ def test_a_driver_that_was_replaced_keeps_nothing_more_and_knows_why(folder: Sto
     first = Driver(folder)
     first.keep("a")
     second = Driver(folder)
-    assert first.keep("lost") is Outcome.FAILED
+    assert first.keep("lost") is AppendOutcome.FAILED
     assert isinstance(first.log.overtaken, OvertakenError)
-    assert first.keep("lost") is Outcome.FAILED
-    assert second.keep("b") is Outcome.KEPT
+    assert first.keep("lost") is AppendOutcome.FAILED
+    assert second.keep("b") is AppendOutcome.KEPT
     assert second.read() == ["a", "b"]
 
 
@@ -113,7 +113,7 @@ def test_a_driver_that_slept_over_everything_that_the_next_one_did_and_deleted_i
     third = Driver(folder, at)
     third.log.close()
     assert third.read(at) == []
-    assert first.keep("lost") is Outcome.FAILED
+    assert first.keep("lost") is AppendOutcome.FAILED
 
 
 def test_records_that_the_former_driver_writes_during_the_takeover_are_read(
@@ -126,13 +126,13 @@ def test_records_that_the_former_driver_writes_during_the_takeover_are_read(
     def entries(self: StoreFolder) -> Any:
         found = real(self)
         while late:
-            assert first.keep(late.pop(0), "a key") is not Outcome.FAILED
+            assert first.keep(late.pop(0), "a key") is not AppendOutcome.FAILED
         return found
 
     monkeypatch.setattr(StoreFolder, "entries", entries)
     second = Driver(folder)
     assert second.read() == ["a", "b"], "c has the same key"
-    assert second.keep("again", "a key") is Outcome.KEPT
+    assert second.keep("again", "a key") is AppendOutcome.KEPT
     assert second.read() == ["a", "b"]
 
 
@@ -142,7 +142,7 @@ def test_a_write_without_an_answer_is_repeated_until_it_is_known(
 ) -> None:
     driver = Driver(folder)
     failing(monkeypatch, 2, is_done)
-    assert [driver.keep(text) for text in "ab"] == [Outcome.KEPT] * 2
+    assert [driver.keep(text) for text in "ab"] == [AppendOutcome.KEPT] * 2
     assert Driver(folder).read() == ["a", "b"]
 
 
@@ -154,11 +154,11 @@ def test_a_driver_that_ends_while_the_store_does_not_answer_says_that_it_does_no
     driver.keep("a")
     with monkeypatch.context() as patch:
         struck = failing(patch, 1 << 30, is_done)
-        entry = Entry(Events(1, b"\1\0\0\0", b"b"))
+        entry = JournalEntry(RecordEvents(1, b"\1\0\0\0", b"b"))
         driver.log.submit(entry)
         assert struck.wait(60)
         driver.log.close()
-        assert entry.outcome is Outcome.FAILED
+        assert entry.outcome is AppendOutcome.FAILED
     assert Driver(folder).read() == ["a", "b"][: 1 + is_done]
 
 
@@ -196,10 +196,10 @@ def test_a_missing_object_of_events_that_were_not_read_is_an_error(folder: Store
 
 def test_events_beyond_the_bound_are_refused_until_room_is_made(folder: StoreFolder) -> None:
     driver = Driver(folder, log_bytes=400)
-    while driver.keep("x" * 50) is Outcome.KEPT:
+    while driver.keep("x" * 50) is AppendOutcome.KEPT:
         pass
     driver.log.release(LogPosition.of(driver.end()))
-    until(lambda: driver.keep("y" * 50) is Outcome.KEPT)
+    until(lambda: driver.keep("y" * 50) is AppendOutcome.KEPT)
 
 
 def test_nothing_but_the_fences_of_killed_drivers_is_left_of_what_was_released(folder: StoreFolder) -> None:
@@ -218,7 +218,7 @@ def test_nothing_but_the_fences_of_killed_drivers_is_left_of_what_was_released(f
     last.log.close()
     until(lambda: len((folder / "log").names()) <= 4)
     kinds = [store_chain._kind_of(content(folder, name)) for name in (folder / "log").names()]
-    assert kinds.count(Kind.TAKEN) == 2
+    assert kinds.count(SegmentCause.TAKEN) == 2
 
 
 def test_a_log_that_was_cleared_is_empty_and_a_former_driver_still_cannot_write(folder: StoreFolder) -> None:
@@ -227,10 +227,10 @@ def test_a_log_that_was_cleared_is_empty_and_a_former_driver_still_cannot_write(
         former.keep(text)
     for _ in range(2):
         store_chain.clear(folder)
-    assert former.keep("lost") is Outcome.FAILED
+    assert former.keep("lost") is AppendOutcome.FAILED
     new = Driver(folder)
     assert new.read() == []
-    assert new.keep("d") is Outcome.KEPT
+    assert new.keep("d") is AppendOutcome.KEPT
     assert Driver(folder).read() == ["d"]
 
 
@@ -257,7 +257,7 @@ def test_what_was_kept_and_not_released_is_read_once_and_in_order_after_any_sequ
 
     def written(driver: Driver) -> Callable[[], None] | None:
         text = next(texts)
-        if driver.keep(text) is Outcome.KEPT:
+        if driver.keep(text) is AppendOutcome.KEPT:
             kept.append(text)
         return None
 
@@ -265,7 +265,7 @@ def test_what_was_kept_and_not_released_is_read_once_and_in_order_after_any_sequ
         if operation == "keep":
             written(drivers[-1])
         elif operation == "keep by a former one":
-            assert all(driver.keep("former") is Outcome.FAILED for driver in drivers[:-1])
+            assert all(driver.keep("former") is AppendOutcome.FAILED for driver in drivers[:-1])
         elif operation == "release":
             assert drivers[-1].read(position) == kept
             position = drivers[-1].end(position) or position

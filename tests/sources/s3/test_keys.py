@@ -15,7 +15,7 @@ from calve.errors import SourceError, SourceUnavailableError
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.objects import listed
 from calve.sources.s3.settings import Aws, Bucket, Filter
-from calve.sources.s3.signing import Keys
+from calve.sources.s3.signing import AccountKeys
 from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, ObjectStore
 from services.scripted import Scripted
 
@@ -67,8 +67,8 @@ def test_the_settings_come_first_and_then_the_environment(services: Services, mo
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "E")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
     monkeypatch.setenv("AWS_SESSION_TOKEN", "t")
-    assert keys_of(aws("first", access_key_id="S", secret_access_key="x")).keys == Keys("S", "x")
-    assert keys_of(aws("second")).keys == Keys("E", "s", "t")
+    assert keys_of(aws("first", access_key_id="S", secret_access_key="x")).keys == AccountKeys("S", "x")
+    assert keys_of(aws("second")).keys == AccountKeys("E", "s", "t")
     assert not services.server.asked
 
 
@@ -116,17 +116,17 @@ def test_a_service_account_gives_its_token(services: Services, monkeypatch: pyte
     (tmp_path / "token").write_text("jwt\n")
     monkeypatch.setenv("AWS_ROLE_ARN", "arn:aws:iam::123456789012:role/pod")
     monkeypatch.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", str(tmp_path / "token"))
-    assert keys_of(aws("identity")).keys == Keys("A1", "s", "t")
+    assert keys_of(aws("identity")).keys == AccountKeys("A1", "s", "t")
     _, _, body, headers = services.server.asked[0]
     assert parse_qs(body.decode())["WebIdentityToken"] == ["jwt"]
     assert "authorization" not in headers
 
 
 def test_containers_and_machines_give_keys(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert keys_of(aws("machine")).keys == Keys("A1", "s", "t")
+    assert keys_of(aws("machine")).keys == AccountKeys("A1", "s", "t")
     monkeypatch.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{services.server.address}/container")
     monkeypatch.setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN", "secret")
-    assert keys_of(aws("container")).keys == Keys("A2", "s", "t")
+    assert keys_of(aws("container")).keys == AccountKeys("A2", "s", "t")
     assert services.server.asked[-1][3]["authorization"] == "secret"
 
 

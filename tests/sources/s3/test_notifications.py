@@ -8,7 +8,7 @@ import pytest
 
 from calve.sources.s3.notifications import UNKNOWN_SIZE, created
 from calve.sources.s3.objects import S3Object
-from calve.sources.s3.signing import Keys, signed
+from calve.sources.s3.signing import AccountKeys, signed
 
 
 def record(key: str = "a+b%2Fc%C3%BC.json", name: str = "ObjectCreated:Put", **more: Any) -> dict[str, Any]:
@@ -65,7 +65,7 @@ def test_other_messages_are_refused_with_the_reason(body: str, why: str) -> None
 
 def test_a_signature_is_that_of_the_test_suite_of_aws() -> None:
     """The case `post-vanilla` of the published test suite."""
-    keys = Keys("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+    keys = AccountKeys("AKIDEXAMPLE", "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
     now = datetime(2015, 8, 30, 12, 36, tzinfo=UTC)
     headers = signed("https://example.amazonaws.com/", b"", {}, keys, ("us-east-1", "service"), now)
     expected = "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"

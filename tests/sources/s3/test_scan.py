@@ -17,7 +17,7 @@ from calve.errors import PositionLostError, SettingsError, SourceError, SourceUn
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.sources.file import whole_files
-from calve.sources.source import Beginning
+from calve.sources.source import StartPosition
 from services.objects import BUCKET, ObjectStore
 from sources.s3.world import ALL, World, read, texts
 
@@ -149,9 +149,9 @@ def test_a_lost_list_is_an_error_and_a_lost_state_begins_where_it_is_told(world:
     with pytest.raises(PositionLostError, match="list of them"):
         opened.plan({"objects": 1}, ALL)
     for beginning, count in (
-        (Beginning(at="earliest"), 0),
-        (Beginning(timestamp_ms=1), 0),
-        (Beginning(at="latest"), 1),
+        (StartPosition(at="earliest"), 0),
+        (StartPosition(timestamp_ms=1), 0),
+        (StartPosition(at="latest"), 1),
     ):
         assert world.scan().begin_at(beginning) == {"objects": count}
     again = world.scan()

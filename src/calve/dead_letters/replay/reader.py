@@ -17,7 +17,7 @@ from calve.event.columns import EVENT, SINK
 from calve.observe.state_folder import Folder
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
 
-__all__ = ["REPLAYED_FROM", "REPLAYS", "Part", "RejectsReader", "table_of"]
+__all__ = ["REPLAYED_FROM", "REPLAYS", "RejectsReader", "ReplayPart", "table_of"]
 
 REPLAYED_FROM = "replayed_from"
 """Metadata of a replayed event: its dead letter, as file and line."""
@@ -27,7 +27,7 @@ REPLAYS = "replays"
 
 
 @dataclass(frozen=True)
-class Part:
+class ReplayPart:
     """Entries of one file, in the form of a split's body.
 
     Attributes:
@@ -65,7 +65,7 @@ class RejectsReader:
             SourceError: The file no longer exists.
             SourceUnavailableError: The storage does not answer.
         """
-        part = Part(**split.body)
+        part = ReplayPart(**split.body)
         part = replace(part, storage=self.storage.get(table_of(part.location), part.storage))
         letters: list[tuple[str, DeadLetter]] = []
         size = 0
@@ -101,7 +101,7 @@ def table_of(location: str) -> str:
     return location.rpartition("/")[0]
 
 
-def _lines(part: Part) -> Iterator[tuple[str, bytes]]:
+def _lines(part: ReplayPart) -> Iterator[tuple[str, bytes]]:
     """Yield each entry's line, with its file and line number."""
     if LetterTable.is_at(part.location):
         numbered = LetterTable(part.location, "", part.storage).lines(

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from calve.dead_letters.reader import DeadLetter, Entry, LetterStore, entries, names, stores_at
-from calve.dead_letters.replay.reader import Part, RejectsReader, table_of
+from calve.dead_letters.reader import DeadLetter, DeadLetterEntry, LetterStore, entries, names, stores_at
+from calve.dead_letters.replay.reader import RejectsReader, ReplayPart, table_of
 from calve.dead_letters.replay.replayed import ReplayedEntries, Span, Spans
 from calve.dead_letters.replay.selection import ReplaySelection
 from calve.dead_letters.table import LetterTable
@@ -49,7 +49,7 @@ class _Open:
     def fits(self, file: str, sink: int | None) -> bool:
         return (self.file, self.sink) == (file, sink) and self.size < PART_BYTES
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: DeadLetterEntry) -> None:
         events = entry.content.count if isinstance(entry.content, DeadLetter) else 1
         if self.ranges and self.ranges[-1][1] == entry.start:
             self.ranges[-1][1], self.ranges[-1][3] = entry.end, self.ranges[-1][3] + events
@@ -60,7 +60,7 @@ class _Open:
 
     def split(self) -> Split:
         storage = self.store.open_storage if isinstance(self.store, LetterTable) else {}
-        return Split(asdict(Part(self.store.location, self.file, self.ranges, self.sink, storage)), self.size)
+        return Split(asdict(ReplayPart(self.store.location, self.file, self.ranges, self.sink, storage)), self.size)
 
 
 class RejectsSource:
@@ -210,7 +210,7 @@ class RejectsSource:
                 part.add(entry)
         yield from [part] if part else []
 
-    def _entries(self, file: str, store: LetterStore, replayed: Spans) -> Iterator[tuple[Entry, int | None]]:
+    def _entries(self, file: str, store: LetterStore, replayed: Spans) -> Iterator[tuple[DeadLetterEntry, int | None]]:
         for entry in entries(store, file):
             where = f"{_named(store, file)}:{entry.line}"
             if not isinstance(entry.content, DeadLetter):
@@ -233,6 +233,6 @@ def _count(position: Position | None) -> int:
 
 def _spans(planned: Planned) -> Iterator[Span]:
     for split in planned.splits:
-        part = Part(**split.body)
+        part = ReplayPart(**split.body)
         for start, end, _, count in part.ranges:
             yield Span(part.file, start, end, count)

@@ -73,7 +73,7 @@ class FastDecoder:
                 break
         return FastDecoded(parts, silent, rows)
 
-    def _part(self, at: RowNumbers, decoded: core.FastDecoded) -> pa.Table:
+    def _part(self, at: RowNumbers, decoded: core.EnvelopeOutcome) -> pa.Table:
         operations = pa.DictionaryArray.from_arrays(decoded.operations, OPERATIONS).cast(pa.string())
         numbers = pa.array([*self._numbers, None], pa.int32())  # -1, for none, becomes the last one
         schemas = numbers.take(pa.array(decoded.schemas % len(numbers)))

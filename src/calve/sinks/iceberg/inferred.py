@@ -27,7 +27,7 @@ from calve.table.definition import partition_spec_fields
 from calve.table.kinds import Limit, primitive
 from calve.table.loaded import Table
 
-__all__ = ["NewTables", "absent_partitions", "fitted", "unclear_columns"]
+__all__ = ["NewTableSettings", "absent_partitions", "fitted", "unclear_columns"]
 
 _TIMES = ("year", "month", "day", "hour")
 
@@ -70,7 +70,7 @@ def _key_ids(table: Table) -> set[int]:
     return {*table.schema.identifier_field_ids, *(field.source_id for field in table.spec.fields)}
 
 
-class NewTables(Protocol):
+class NewTableSettings(Protocol):
     """What the settings say of tables that are created from events."""
 
     @property
@@ -86,7 +86,7 @@ class NewTables(Protocol):
         """The key."""
 
 
-def fitted(schema: Schema, settings: NewTables, types: ColumnTypes) -> Schema:
+def fitted(schema: Schema, settings: NewTableSettings, types: ColumnTypes) -> Schema:
     """Return inferred columns that can be the settings' partitions, event time and key, whatever the first events have.
 
     A column with a time partition, or the event time, becomes a timestamptz. A column that cannot be partitioned or
@@ -114,13 +114,13 @@ def fitted(schema: Schema, settings: NewTables, types: ColumnTypes) -> Schema:
     return Schema(*fields)
 
 
-def absent_partitions(schema: Schema, settings: NewTables) -> list[str]:
+def absent_partitions(schema: Schema, settings: NewTableSettings) -> list[str]:
     """Return the columns of `partition_by` that inferred columns lack: `fitted` adds them."""
     names = dict.fromkeys(name for name, _ in partition_spec_fields(settings.partition_fields))
     return [name for name in names if "." not in name and name not in schema.column_names]
 
 
-def _fitted(field: NestedField, transforms: list[str], settings: NewTables) -> IcebergType | None:
+def _fitted(field: NestedField, transforms: list[str], settings: NewTableSettings) -> IcebergType | None:
     """Return the type that a column must have, or None to keep its own."""
     kind = field.field_type
     if field.name == settings.event_time and isinstance(kind, (StringType, LongType)):

@@ -14,7 +14,7 @@ from calve.record.target import apart
 from calve.sinks.iceberg.draft import needed_fields
 from calve.sinks.iceberg.task_tables import TaskTables
 from calve.sinks.iceberg.writer import TableWriter, rejects_of_absent
-from calve.sinks.job import Preview, Work
+from calve.sinks.job import EventPreview, Work
 from calve.table.loaded import Absent, Draft, Table
 
 __all__ = ["TableJob"]
@@ -59,20 +59,20 @@ class TableJob(TaskTables):
         """Make what converts events and stages files in a task."""
         return TableWriter(self, work)
 
-    def preview(self, table: str, events: pa.Table) -> Preview:
+    def preview(self, table: str, events: pa.Table) -> EventPreview:
         """Return what conversion makes of events."""
         target = self.tables.get(table)
         if target is None or isinstance(target, Draft):
             if not self.infers:
-                return Preview(rejects_table([]), is_misfit=True)
+                return EventPreview(rejects_table([]), is_misfit=True)
             needed = needed_fields(self, table, events, target.table if isinstance(target, Draft) else None)
             is_misfit = needed.inferred is not None
-            return Preview(needed.rejects, self.catalog, is_misfit, needed.inferred, is_absent=not is_misfit)
+            return EventPreview(needed.rejects, self.catalog, is_misfit, needed.inferred, is_absent=not is_misfit)
         if isinstance(target, Absent):
-            return Preview(rejects_of_absent(target, events), is_absent=True)
+            return EventPreview(rejects_of_absent(target, events), is_absent=True)
         converted = self.converter(target).convert(self.with_batch(events))
         is_misfit = converted.unknown is not None
-        return Preview(
+        return EventPreview(
             converted.rejects,
             self.catalog,
             is_misfit,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from calve.settings import Size, option
-from calve.table.limits import DEFAULTS, Limits
+from calve.table.limits import DEFAULTS, MaintenanceLimits
 
 __all__ = ["Maintenance"]
 
@@ -53,9 +53,9 @@ class Maintenance:
     )
 
     @property
-    def limits(self) -> Limits:
+    def limits(self) -> MaintenanceLimits:
         """These options as limits."""
-        return Limits(
+        return MaintenanceLimits(
             small_files=self.small_files,
             small_bytes=int(self.small_file_size),
             quiet=self.quiet_after,

@@ -16,7 +16,7 @@ import pyarrow as pa
 from calve.event import duckdb_session
 from calve.event.columns import OPERATION, ORDER
 from calve.event.operation import Operation
-from calve.record.target import Role, Stream, TableRef
+from calve.record.target import Role, RowStream, TableRef
 from calve.reduce.absent import LACKING, nothing_lacking
 from calve.reduce.key import Key
 from calve.reduce.net import KeyedChanges, Net
@@ -35,14 +35,14 @@ far ones."""
 def write_net(job: TaskTables, writers: Writers, target: TableRef, net: Net) -> None:
     """Write what the changes of one table add up to, as rows and equality deletes."""
     key = _key(job, target)
-    rows = Stream(*target)
+    rows = RowStream(*target)
     properties = job.table_of(rows)[1]
     if len(net.rows):
         writers.write(rows, key.required, properties, net.rows)
     if len(net.deletes):
-        writers.write(Stream(*target, Role.DELETES), key.deletes, properties, net.deletes, key.ids)
+        writers.write(RowStream(*target, Role.DELETES), key.deletes, properties, net.deletes, key.ids)
     if net.partial is not None:
-        writers.write(Stream(*target, Role.PARTIAL), key.partial, properties, key.staged(net.partial), key.ids)
+        writers.write(RowStream(*target, Role.PARTIAL), key.partial, properties, key.staged(net.partial), key.ids)
 
 
 def shuffle_net(job: TaskTables, shuffle: Shuffle, target: TableRef, net: Net, task: int) -> None:
@@ -53,26 +53,26 @@ def shuffle_net(job: TaskTables, shuffle: Shuffle, target: TableRef, net: Net, t
     )
     rows = _with_positions(net.rows.append_column(OPERATION, words), task)
     for bucket, part in _by_key(key, key.of(net.rows), rows, shuffle.buckets):
-        shuffle.post(bucket, Stream(*target, Role.CHANGED), part)
+        shuffle.post(bucket, RowStream(*target, Role.CHANGED), part)
     if net.partial is not None:
         words = pa.repeat(pa.scalar(int(Operation.UPDATE), pa.int8()), len(net.partial))
         rows = _with_positions(net.partial.append_column(OPERATION, words), task)
         for bucket, part in _by_key(key, key.of(net.partial), rows, shuffle.buckets):
-            shuffle.post(bucket, Stream(*target, Role.CHANGED), part)
+            shuffle.post(bucket, RowStream(*target, Role.CHANGED), part)
     for bucket, part in _by_key(key, net.gone, _with_positions(net.gone, task), shuffle.buckets):
-        shuffle.post(bucket, Stream(*target, Role.GONE), part)
+        shuffle.post(bucket, RowStream(*target, Role.GONE), part)
 
 
-def merge_net(job: TaskTables, target: TableRef, parts: dict[Stream, list[pa.Table]]) -> Net:
+def merge_net(job: TaskTables, target: TableRef, parts: dict[RowStream, list[pa.Table]]) -> Net:
     """Merge the shuffled changes of one table, and remove them from `parts`."""
     key = _key(job, target)
     changes = KeyedChanges(key, arrow_schema(key.required.schema), upsert=False)
     for gone in parts.pop(
-        Stream(*target, Role.GONE), []
+        RowStream(*target, Role.GONE), []
     ):  # first, as a task tells of deletes that it has updates after
         changes.delete(gone.drop_columns([ORDER]), gone.column(ORDER).combine_chunks())
     keep = job.keep
-    for rows in sorted(parts.pop(Stream(*target, Role.CHANGED), []), key=_task):
+    for rows in sorted(parts.pop(RowStream(*target, Role.CHANGED), []), key=_task):
         operations, order = rows.column(OPERATION).combine_chunks(), rows.column(ORDER).combine_chunks()
         lacking = _lacking(rows) if keep else None
         names = [name for name in (OPERATION, ORDER, *LACKING.names) if name in rows.column_names]
@@ -86,7 +86,7 @@ def _lacking(rows: pa.Table) -> pa.Table:
 
 
 def _key(job: TaskTables, target: TableRef) -> Key:
-    return Key(job.table_of(Stream(*target))[0], job.of(target.table).identifier_columns)
+    return Key(job.table_of(RowStream(*target))[0], job.of(target.table).identifier_columns)
 
 
 def _with_positions(rows: pa.Table, task: int) -> pa.Table:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 
 from calve.settings import option
 
-__all__ = ["Column", "PartitionField", "SchemaOf", "TableSchema"]
+__all__ = ["DeclaredColumn", "PartitionField", "SchemaOf", "TableSchema"]
 
 
 def _check_type(text: str) -> None:
@@ -26,7 +26,7 @@ def _check_transform(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Column:
+class DeclaredColumn:
     """A column of a table that is created."""
 
     name: str = option(doc="The name of the column.", minimum=1)
@@ -53,7 +53,7 @@ class PartitionField:
 class TableSchema:
     """The table to create when it does not exist."""
 
-    columns: list[Column] = option(doc="The columns.", minimum=1)
+    columns: list[DeclaredColumn] = option(doc="The columns.", minimum=1)
     partition_spec: list[PartitionField] = option([], "The partition fields.")
 
     def check(self) -> Iterator[tuple[str, str]]:

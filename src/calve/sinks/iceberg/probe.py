@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 from calve.catalog.catalog import Catalog, embedded
-from calve.catalog.probe import Storage
+from calve.catalog.probe import TableStorage
 from calve.catalog.sqlite import sqlite_file
 from calve.dead_letters.open_table import check_letters
 from calve.engine.engine import Engine
@@ -42,7 +42,7 @@ def probe(settings: IcebergSettings, spark: Engine) -> None:
     if letters := catalog.load(settings.dlq_table) if settings.dlq_table else None:
         check_letters(letters)
     if table is not None:
-        _try_writing(Storage(table.location, table.io_properties, catalog.load_java(table.identifier).io()))
+        _try_writing(TableStorage(table.location, table.io_properties, catalog.load_java(table.identifier).io()))
     elif settings.auto_create:
         _try_creating(catalog, settings)
     elif not settings.dynamic:
@@ -67,5 +67,5 @@ def _try_creating(catalog: Catalog, settings: IcebergSettings) -> None:
             _try_writing(catalog.try_storing(namespace, *table))
 
 
-def _try_writing(storage: Storage) -> None:
+def _try_writing(storage: TableStorage) -> None:
     try_writing(storage.location, storage.io_properties, storage.delete)

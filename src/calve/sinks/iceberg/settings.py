@@ -26,7 +26,7 @@ from calve.sinks.iceberg.maintenance import Maintenance
 from calve.sinks.iceberg.new_table import SchemaOf, TableSchema
 from calve.sinks.iceberg.table_options import SORT_BY, TableOptions, check_branch, check_key
 from calve.sinks.settings import SinkSettings
-from calve.table.limits import DEFAULTS, Limits
+from calve.table.limits import DEFAULTS, MaintenanceLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -332,7 +332,7 @@ class IcebergSettings(SinkSettings):
         return shown_catalog(self.catalog)
 
     @property
-    def limits(self) -> Limits | None:
+    def limits(self) -> MaintenanceLimits | None:
         """When its tables need maintenance; None: never."""
         if isinstance(self.maintenance, Maintenance):
             return self.maintenance.limits

@@ -23,7 +23,7 @@ from calve.sinks.iceberg.targets import SinkTargets
 from calve.sinks.sink import CommitSettings
 from calve.sources.source import SourceTable
 from calve.table.completeness import Completeness
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 from calve.table.loaded import Table
 from calve.table.schema import path_of, read_schema
 
@@ -120,7 +120,7 @@ class IcebergTables:
         columns = frozenset(read_schema(table.schema_json).column_names)
         return key.fault or Comparison(paths, settings.write_mode, columns, frozenset(settings.metadata_columns))
 
-    def limits(self, table: str) -> Limits | None:
+    def limits(self, table: str) -> MaintenanceLimits | None:
         """Return when a table needs maintenance; None: never."""
         return self._settings.of(table).limits
 

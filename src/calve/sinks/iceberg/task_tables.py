@@ -14,7 +14,7 @@ from calve.columns.fields import ALL_FIELDS, Fields
 from calve.convert.converter import Converter, ConvertOptions
 from calve.convert.event_time import EventTimes
 from calve.record.content_file import ContentFile
-from calve.record.target import EQUALITY_DELETE, Role, Stream, WriteMode
+from calve.record.target import EQUALITY_DELETE, Role, RowStream, WriteMode
 from calve.record.written import CommitRejects, StagedFiles
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
@@ -145,14 +145,14 @@ class TaskTables(SinkJob):
             return table
         return target.columns_json, target.draft and target.draft.columns_json, self.options(target)
 
-    def table_of(self, stream: Stream) -> tuple[Table, dict[str, str]]:
+    def table_of(self, stream: RowStream) -> tuple[Table, dict[str, str]]:
         """Return the table of a stream, and its properties."""
         are_letters = stream.role is Role.DEAD_LETTERS
         table = self.dead_letters.table if are_letters else self.tables[stream.table]
         assert isinstance(table, Table)
         return table, {**table.properties, **({} if are_letters else self.write_properties)}
 
-    def table_files(self, stream: Stream, written: Written, run: str, times: EventTimes | None) -> StagedFiles:
+    def table_files(self, stream: RowStream, written: Written, run: str, times: EventTimes | None) -> StagedFiles:
         """Return what was written of a stream.
 
         Args:
@@ -176,6 +176,6 @@ class TaskTables(SinkJob):
             commit_rejects=self._commit_rejects(stream, run) if stream.role is Role.PARTIAL else None,
         )
 
-    def _commit_rejects(self, stream: Stream, run: str) -> CommitRejects:
+    def _commit_rejects(self, stream: RowStream, run: str) -> CommitRejects:
         name = f"{run}-{stream.sink}-{zlib.crc32(stream.table.encode()):08x}-at-commit.ndjson"
         return CommitRejects(f"{self.dead_letters.location}/{name}", self.label)

@@ -17,7 +17,7 @@ from calve.event.reject import reject_rows
 from calve.event.typed import is_typed
 from calve.event.validate_json import validated
 from calve.record.receipt import Misfit, Receipt
-from calve.record.target import Role, Stream, TableRef
+from calve.record.target import Role, RowStream, TableRef
 from calve.reduce.reducer import Reducer
 from calve.sinks.iceberg.draft import Needed, needed_fields
 from calve.sinks.iceberg.losses import ConversionLosses
@@ -81,7 +81,7 @@ class TableWriter:
             for table, inferred in self._misfits.items()
         ]
 
-    def write_shuffled(self, parts: dict[Stream, list[pa.Table]]) -> None:
+    def write_shuffled(self, parts: dict[RowStream, list[pa.Table]]) -> None:
         """Write table by table, each in one go, so that no file of a partition is closed before it has all its rows."""
         for target in {stream.target for stream in parts if stream.role in (Role.CHANGED, Role.GONE)}:
             self._work.begin(target.table)
@@ -91,10 +91,10 @@ class TableWriter:
             self._work.begin(stream.table)
             self._work.writers.write(stream, *self._job.table_of(stream), pa.concat_tables(tables))
 
-    def close(self, files: Mapping[Stream, Written]) -> Receipt:
+    def close(self, files: Mapping[RowStream, Written]) -> Receipt:
         """Return the staged files, without those of tables whose events come again."""
         # Shuffled rows are in no file of this task, but only this task knows their times.
-        timed = (Stream(self._work.sink, table) for table in self._times)
+        timed = (RowStream(self._work.sink, table) for table in self._times)
         files = {
             **files,
             **{written: Written(self._job.table_of(written)[0]) for written in timed if written not in files},
@@ -133,7 +133,7 @@ class TableWriter:
             return  # all its events come again in the next pass
         yield table, converted.rejects
         self._losses.add(table, converted)
-        stream = Stream(self._work.sink, table)
+        stream = RowStream(self._work.sink, table)
         loaded, properties = self._job.table_of(stream)
         column = self._job.event_time
         if column and table not in self._times and (where := event_time.path(loaded.schema, column)):

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.event.reject import rejects_table
-from calve.sinks.job import DirectWriter, Preview, SinkJob, Work
+from calve.sinks.job import DirectWriter, EventPreview, SinkJob, Work
 from calve.sinks.opensearch.documents import Documents, Writing
 
 __all__ = ["DocumentJob"]
@@ -30,7 +30,7 @@ class DocumentJob(SinkJob):
         """Make what writes documents in a task."""
         return DirectWriter(work, Documents(self.writing, self.fields))
 
-    def preview(self, table: str, events: pa.Table) -> Preview:
+    def preview(self, table: str, events: pa.Table) -> EventPreview:
         """Return the events that cannot become documents; send nothing."""
         rejects = self.writing.shape.lines(events, self.fields).rejects
-        return Preview(rejects_table([]) if rejects is None else rejects)
+        return EventPreview(rejects_table([]) if rejects is None else rejects)

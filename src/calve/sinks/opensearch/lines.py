@@ -22,7 +22,7 @@ from calve.expression import compile_condition, compile_format
 from calve.expression.sql import duckdb_text
 from calve.sinks.opensearch.settings import ACTIONS, KEYED, OpenSearchSettings
 
-__all__ = ["Lines", "Shape", "compile_shape"]
+__all__ = ["BulkLines", "Shape", "compile_shape"]
 
 _DOCUMENT, _NTH = "calve_document", "calve_nth"
 _LONGEST_ID = 512
@@ -59,7 +59,7 @@ class Shape:
     reads: bool
     has_actions: bool = False
 
-    def lines(self, events: pa.Table, fields: Fields) -> Lines:
+    def lines(self, events: pa.Table, fields: Fields) -> BulkLines:
         """Convert events with `json`, `event_version` and the metadata columns."""
         texts = events[JSON]
         if fields:
@@ -74,7 +74,7 @@ class Shape:
         text = duckdb_session.one_array(documents["line"]).cast(pa.large_string())
         derived = pc.starts_with(text, _CREATES) if self.keyed else pa.array([], pa.bool_())
         overwritten = _overwritten(documents["id"], text) if self.has_actions else None
-        return Lines(
+        return BulkLines(
             text=text if overwritten is None else pc.if_else(overwritten, pa.scalar(None, pa.large_string()), text),
             derived=pc.sum(derived).as_py() or 0,
             overwritten=0 if overwritten is None else pc.sum(overwritten).as_py() or 0,
@@ -84,7 +84,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Lines:
+class BulkLines:
     """The lines of events for `_bulk`.
 
     Attributes:

@@ -12,8 +12,8 @@ from calve.observe import humanize
 from calve.sources.database.outbox import Outbox, Waiter
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.stream_position import DurablePositions, StreamPosition
-from calve.sources.log.index import Index, LogPosition
-from calve.sources.log.log import Limits, Log
+from calve.sources.log.index import LogPosition, SegmentIndex
+from calve.sources.log.log import Journal, JournalLimits
 from calve.sources.log.segment import anywhere
 from calve.sources.log.segment import name as segment_name
 from calve.sources.log.storage import storage_in
@@ -46,11 +46,11 @@ class ChangeLog:
         self._folder = folder
         self._settings = settings
         self.positions = DurablePositions(files or folder)
-        self._index = Index(folder, _is_end if settings.transactional else anywhere)
-        limits = Limits(settings.max_log_bytes, settings.min_free_bytes)
+        self._index = SegmentIndex(folder, _is_end if settings.transactional else anywhere)
+        limits = JournalLimits(settings.max_log_bytes, settings.min_free_bytes)
         if settings.transactional:  # what is committed must not keep a large part of the room
             limits = replace(limits, segment_bytes=min(limits.segment_bytes, settings.max_log_bytes // 8))
-        self._log = Log(folder, self._index, self.positions, limits, pipeline)
+        self._log = Journal(folder, self._index, self.positions, limits, pipeline)
         self._waiter = Waiter()
         self._released: Position | None = None
 
@@ -90,7 +90,7 @@ class ChangeLog:
         return f"{humanize.size(waiting)} of a transaction wait for its end" if waiting >= _SHOWN_BYTES else ""
 
     def check_room(self, size: int) -> None:
-        """See `Ends`: there will be none if everything before the transaction is committed and deleted."""
+        """See `TransactionEnds`: there will be none if everything before the transaction is committed and deleted."""
         at, most = self._released, self._settings.max_log_bytes
         is_deleting = at is not None and bool(self._index.before(LogPosition.of(at)))
         if self._index.size_bytes + size <= most or self._index.backlog(at) or is_deleting:

@@ -79,7 +79,7 @@ class Changes:
 
 
 def by_table(
-    head: record.Head, body: memoryview, oid_at: int
+    head: record.RecordHead, body: memoryview, oid_at: int
 ) -> Iterator[tuple[int, pa.Array, list[Transaction], Numbers]]:
     """Yield the messages of an entry of the log by table: its number, they, and the number of the transaction of each.
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from calve.sources.database.load import Load
-from calve.sources.database.reload import Reloads
+from calve.sources.database.reload import ReloadTracker
 from calve.sources.database.stopped import mark, marked
 from calve.sources.source import SourceTable
 
-__all__ = ["Comparing"]
+__all__ = ["DatabaseComparing"]
 
 
-class Comparing:
+class DatabaseComparing:
     """Those of one source, one after the other (`calve.sources.source.Comparing`; the pipeline's thread).
 
     Args:
@@ -24,7 +24,7 @@ class Comparing:
     """
 
     def __init__(
-        self, load: Load, reloads: Reloads, add: Callable[[dict[str, Any]], None], stop: Callable[[], None]
+        self, load: Load, reloads: ReloadTracker, add: Callable[[dict[str, Any]], None], stop: Callable[[], None]
     ) -> None:
         self._load = load
         self._reloads = reloads

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from calve.errors import SourceError
 from calve.sources.database.stream_position import DurablePositions, Run, StreamPosition, Transaction, pack_runs
-from calve.sources.log.log import Entry, Log, Outcome
-from calve.sources.log.record import Events
+from calve.sources.log.log import AppendOutcome, Journal, JournalEntry
+from calve.sources.log.record import RecordEvents
 
-__all__ = ["Block", "Ends", "Outbox", "Waiter"]
+__all__ = ["Block", "Outbox", "TransactionEnds", "Waiter"]
 
 _ENTRY_BYTES = 1 << 20
 """About the most bytes of an entry; an entry is the smallest unit of a split."""
@@ -33,23 +33,23 @@ class Waiter:
     def __init__(self) -> None:
         self._done = threading.Event()
 
-    def answered(self, entries: list[Entry]) -> None:
+    def answered(self, entries: list[JournalEntry]) -> None:
         """Take the answer (the log's thread)."""
         self._done.set()
 
-    def submit(self, log: Log, entry: Entry) -> None:
+    def submit(self, log: Journal, entry: JournalEntry) -> None:
         """Submit an entry."""
         self._done.clear()
         log.submit(entry)
 
-    def wait(self, log: Log, entry: Entry) -> Outcome:
+    def wait(self, log: Journal, entry: JournalEntry) -> AppendOutcome:
         """Wait for the outcome of the submitted entry."""
         while not self._done.wait(_WAIT_SECONDS):
             if not log.alive:
                 raise SourceError(
                     "the log of changes has ended by itself", step="read", hint="Start the pipeline again"
                 )
-        return entry.outcome or Outcome.FAILED
+        return entry.outcome or AppendOutcome.FAILED
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ class Block:
         return Block(self.data[len(self.data) - size :], lengths)
 
 
-class Ends(Protocol):
+class TransactionEnds(Protocol):
     """The log, if batches end where transactions end."""
 
     positions: DurablePositions
@@ -111,7 +111,7 @@ class Outbox:
         ends: What notes the ends of transactions; None: nothing does.
     """
 
-    def __init__(self, log: Log, waiter: Waiter, ends: Ends | None = None) -> None:
+    def __init__(self, log: Journal, waiter: Waiter, ends: TransactionEnds | None = None) -> None:
         self._log = log
         self._waiter = waiter
         self._ends = ends
@@ -123,7 +123,7 @@ class Outbox:
         self._runs: list[Run] = []
         self._last = (0, 0)
         self._is_open = self._has_end = False
-        self._under_way: Entry | None = None
+        self._under_way: JournalEntry | None = None
 
     def __bool__(self) -> bool:
         """Whether something is not durable."""
@@ -176,7 +176,7 @@ class Outbox:
             self._last, self._has_end = durable.order, True
         self._is_open = False
 
-    def write(self, epoch: int, idle: Callable[[Outcome, str], None]) -> None:
+    def write(self, epoch: int, idle: Callable[[AppendOutcome, str], None]) -> None:
         """Make everything durable; as long as the disk refuses, call `idle` and try again.
 
         Raises:
@@ -186,7 +186,7 @@ class Outbox:
         self.hand_over(epoch, idle)
         self._settle(idle)
 
-    def hand_over(self, epoch: int, idle: Callable[[Outcome, str], None]) -> None:
+    def hand_over(self, epoch: int, idle: Callable[[AppendOutcome, str], None]) -> None:
         """Let the log make everything durable, after what was handed over before: that is durable on return.
 
         With `ends` all is durable on return. Raises as `write`.
@@ -196,9 +196,9 @@ class Outbox:
             return
         entries = zip(self.messages, self._lengths, strict=True)
         lengths = b"".join(_LENGTH.pack(len(data)) if lengths is None else lengths for data, lengths in entries)
-        events = Events(self._count, lengths, b"".join(self.messages))
+        events = RecordEvents(self._count, lengths, b"".join(self.messages))
         key, headers = StreamPosition(epoch, *self._last, self._is_open).packed(), pack_runs(self._runs)
-        self._submit(Entry(events, key, headers, self._begins))
+        self._submit(JournalEntry(events, key, headers, self._begins))
         self._begins = False
         self._forget()
         if self._ends is not None:
@@ -208,27 +208,27 @@ class Outbox:
         """Forget what is not durable: the server sends it again. What is under way gets its outcome first."""
         if self._under_way is not None:
             outcome = self._waiter.wait(self._log, self._under_way)
-            self._begins |= self._under_way.begins and outcome is not Outcome.KEPT
+            self._begins |= self._under_way.begins and outcome is not AppendOutcome.KEPT
             self._under_way = None
         self._forget()
 
-    def _submit(self, entry: Entry) -> None:
+    def _submit(self, entry: JournalEntry) -> None:
         self._under_way = entry
         self._waiter.submit(self._log, entry)
 
-    def _settle(self, idle: Callable[[Outcome, str], None]) -> None:
+    def _settle(self, idle: Callable[[AppendOutcome, str], None]) -> None:
         """Wait until what is under way is durable."""
         while (entry := self._under_way) is not None:
             outcome = self._waiter.wait(self._log, entry)
-            if outcome is Outcome.KEPT:
+            if outcome is AppendOutcome.KEPT:
                 self._under_way = None
                 return
             if self._log.overtaken is not None:
                 raise self._log.overtaken
-            if outcome is Outcome.FULL and self._ends is not None:
+            if outcome is AppendOutcome.FULL and self._ends is not None:
                 self._ends.check_room(entry.size)
             idle(outcome, entry.why)
-            self._submit(Entry(entry.events, entry.key, entry.headers, entry.begins))
+            self._submit(JournalEntry(entry.events, entry.key, entry.headers, entry.begins))
 
     def _forget(self) -> None:
         self.messages, self._lengths, self._count, self._size, self._runs = [], [], 0, 0, []

@@ -10,7 +10,7 @@ from calve.sources.database.epochs import Epochs
 from calve.sources.database.load import Load
 from calve.sources.database.own_targets import OwnTargets
 from calve.sources.database.reader import DatabaseReader
-from calve.sources.database.reload import Reloads
+from calve.sources.database.reload import ReloadTracker
 from calve.sources.source import Position, SharedTargets
 from calve.sources.source_files import SourceFiles, files_in
 from calve.state.location import state_folder_at
@@ -41,7 +41,7 @@ class Parts:
         self.once, self.number, self.replaces = False, 0, False
         self.epochs = Epochs(files, settings.merge_tables, settings.no_key == "append")
         self.log = ChangeLog(self.folder, settings, self.pipeline, files)
-        self.reloads = Reloads(files, self.epochs, self.lines)
+        self.reloads = ReloadTracker(files, self.epochs, self.lines)
         self.load = Load(files)
 
     @classmethod

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
-__all__ = ["FIRST_BYTES", "MOST_BYTES", "Piece", "grouped"]
+__all__ = ["FIRST_BYTES", "MOST_BYTES", "ChunkRows", "grouped"]
 
 T = TypeVar("T")
 
@@ -15,7 +15,7 @@ FIRST_BYTES, MOST_BYTES = 1 << 18, 8 << 20
 """The first group is small, so that it is soon converted, while the next one is read."""
 
 
-class Piece(NamedTuple):
+class ChunkRows(NamedTuple):
     """Rows of a chunk.
 
     Attributes:

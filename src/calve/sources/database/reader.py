@@ -18,7 +18,7 @@ from calve.sources.database.change import Change, Row, Values
 from calve.sources.database.changes import Changes, Decoded, by_table, effects
 from calve.sources.database.epochs import read_epoch, read_epochs
 from calve.sources.database.metadata import Stamps, columns
-from calve.sources.database.pieces import Piece
+from calve.sources.database.pieces import ChunkRows
 from calve.sources.database.stopped import UnreadableError, mark
 from calve.sources.database.stream_position import StreamPosition
 from calve.sources.database.table import Table
@@ -54,7 +54,7 @@ class DatabaseReader(ABC):
     """Where a message of the log has the number of its table."""
 
     @abstractmethod
-    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[Piece]:
+    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[ChunkRows]:
         """Yield the rows of a chunk as columns of texts.
 
         Raises:
@@ -116,7 +116,7 @@ class DatabaseReader(ABC):
             why = str(error) if table.appends else f"it changed during the load: {error}"
             mark(state_folder_at(self.folder), table.oid, why)
 
-    def _gather(self, head: record.Head, body: memoryview, waiting: dict[int, Changes]) -> None:
+    def _gather(self, head: record.RecordHead, body: memoryview, waiting: dict[int, Changes]) -> None:
         """Add the messages of one entry of the log to those that wait."""
         tables = read_epoch(self.folder, StreamPosition.of(bytes(body[: head.key_bytes])).epoch)
         for oid, messages, transactions, numbers in by_table(head, body, self.oid_at):

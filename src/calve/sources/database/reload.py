@@ -36,10 +36,10 @@ from calve.sources.tables import Tables
 from calve.stop_point import stop_at
 
 __all__ = [
-    "Beginning",
     "Note",
-    "Reloads",
-    "Request",
+    "ReloadRequest",
+    "ReloadStart",
+    "ReloadTracker",
     "policy_for",
     "read",
     "read_again",
@@ -56,7 +56,7 @@ _AGAIN = {
 _WHAT = {False: "loaded again", True: "read again and compared"}
 
 
-class Request(msgspec.Struct, frozen=True):
+class ReloadRequest(msgspec.Struct, frozen=True):
     """What somebody asks for.
 
     Attributes:
@@ -101,7 +101,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Beginning:
+class ReloadStart:
     """Where tables can be loaded from.
 
     Attributes:
@@ -116,7 +116,7 @@ class Beginning:
     chunks: list[dict[str, Any]]
     end: int
 
-    def of(self, asked: Request) -> Beginning:
+    def of(self, asked: ReloadRequest) -> ReloadStart:
         """Return it, if it has all tables of a request.
 
         Raises:
@@ -132,7 +132,7 @@ class Beginning:
 def request(folder: FilesAt, load: int, tables: Iterable[str], compares: bool = False) -> None:
     """Ask a source to read some tables again; it may be running, in another process."""
     name = f"{time.time_ns():020d}-{uuid.uuid4().hex}.json"
-    files_in(folder).post(_path(name), encoded(Request(load, list(tables), compares)))
+    files_in(folder).post(_path(name), encoded(ReloadRequest(load, list(tables), compares)))
 
 
 def policy_for(table: Table, policy: str, why: str) -> str:
@@ -159,9 +159,9 @@ def read_again(policy: str, folder: FilesAt, load: int, table: str) -> str:
     return _AGAIN.get(policy, "")
 
 
-def requests(folder: FilesAt, load: int) -> list[tuple[str, Request]]:
+def requests(folder: FilesAt, load: int) -> list[tuple[str, ReloadRequest]]:
     """Return the requests that wait, oldest first, each with the name of its file."""
-    posted = sorted(posted_as(files_in(folder), _REQUESTS, Request).items())
+    posted = sorted(posted_as(files_in(folder), _REQUESTS, ReloadRequest).items())
     return [(PurePath(name).name, asked) for name, asked in posted if asked.load == load]
 
 
@@ -182,7 +182,7 @@ def read(folder: FilesAt, begun: dict[str, Any]) -> Note | None:
     return None if note is None or note.number == begun.get("reloads", 0) else note
 
 
-class Reloads:
+class ReloadTracker:
     """The reloads of one source, one after the other (the pipeline's thread).
 
     Args:
@@ -216,13 +216,13 @@ class Reloads:
         """The epoch before which changes are planned, because tables are loaded again there; None: all are."""
         return self.note.epoch if self.note else None
 
-    def wanted(self, load: int) -> tuple[str, Request] | None:
+    def wanted(self, load: int) -> tuple[str, ReloadRequest] | None:
         """Return the next request, if it is time to begin."""
         if self.note is not None or time.monotonic() < self._next_try:
             return None
         return next(iter(requests(self.files, load)), None)
 
-    def begin(self, name: str, begun: dict[str, Any], beginning: Beginning, compares: bool = False) -> None:
+    def begin(self, name: str, begun: dict[str, Any], beginning: ReloadStart, compares: bool = False) -> None:
         """Write down that tables are read again; the stream does not run.
 
         Args:
@@ -262,7 +262,7 @@ class Reloads:
         self.files.unpost([_path(note.request)])
         self.is_applied = True
 
-    def failed(self, name: str, asked: Request, error: CalveError) -> None:
+    def failed(self, name: str, asked: ReloadRequest, error: CalveError) -> None:
         """Note why a request cannot be fulfilled, now or ever."""
         names = ", ".join(asked.tables)
         if error.verdict is not Verdict.AGAIN:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from calve.errors import CalveError, SourceUnavailableError, Verdict
-from calve.sources.database.comparing import Comparing
+from calve.sources.database.comparing import DatabaseComparing
 from calve.sources.database.following import Following
 from calve.sources.database.loading import Loading
 from calve.sources.database.parts import Parts
-from calve.sources.database.reload import Request
+from calve.sources.database.reload import ReloadRequest
 from calve.sources.database.system import ANY, STEP, DatabaseSystem
 from calve.sources.source import Position
 from calve.stop_point import stop_at
 
-__all__ = ["Reloading"]
+__all__ = ["RequestedReloads"]
 
 
-class Reloading:
+class RequestedReloads:
     """Begins reloads that somebody asks for, one after the other (the pipeline's thread).
 
     Args:
@@ -32,7 +32,7 @@ class Reloading:
 
     def __init__(self, parts: Parts, system: DatabaseSystem, following: Following, loading: Loading) -> None:
         self._parts, self._system, self._following, self._loading = parts, system, following, loading
-        self.comparing = Comparing(
+        self.comparing = DatabaseComparing(
             parts.load, parts.reloads, self.add, lambda: loading.stop_unreadable(now=True, is_again=False)
         )
 
@@ -76,7 +76,7 @@ class Reloading:
         reloads.is_drained = True
         return True
 
-    def _begin(self, name: str, request: Request) -> bool:
+    def _begin(self, name: str, request: ReloadRequest) -> bool:
         """Write down that tables are read again; if they cannot be, go on without.
 
         Raises:

@@ -12,7 +12,7 @@ from calve.errors import SettingsError
 from calve.network.host_names import is_loopback
 from calve.settings import Size, option
 from calve.sources.database.connection import Address
-from calve.sources.settings import Claim, Form, SourceSettings
+from calve.sources.settings import Claim, SourceSettings, StateForm
 from calve.sources.tables import Tables
 
 __all__ = ["DatabaseSettings"]
@@ -25,7 +25,7 @@ class DatabaseSettings(SourceSettings):
     has_keys: ClassVar[bool] = True
     emits_changes: ClassVar[bool] = True
     record_time: ClassVar[str] = "commit_timestamp"
-    remembers: ClassVar[Mapping[str, Form]] = {"": Form.LOG}
+    remembers: ClassVar[Mapping[str, StateForm]] = {"": StateForm.LOG}
 
     host: str = option(doc="The server's name or address.", minimum=1)
     port: int = option(0, "The server's port.", minimum=1, maximum=65535)

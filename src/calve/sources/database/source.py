@@ -17,13 +17,13 @@ from typing import Any
 
 from calve.errors import CalveError, PositionLostError
 from calve.sources.database import full_reload
-from calve.sources.database.comparing import Comparing
+from calve.sources.database.comparing import DatabaseComparing
 from calve.sources.database.following import Following
 from calve.sources.database.load import log_position, tables_of
 from calve.sources.database.loading import Loading
 from calve.sources.database.parts import Parts
 from calve.sources.database.reader import DatabaseReader
-from calve.sources.database.reloading import Reloading
+from calve.sources.database.reloading import RequestedReloads
 from calve.sources.database.starting_over import StartingOver
 from calve.sources.database.stopped import condition, tell, why_stopped
 from calve.sources.database.system import DatabaseSystem
@@ -43,7 +43,7 @@ class _Phases:
         self.system = system_of(parts)
         self.following = Following(parts, self.system)
         self.loading = Loading(parts, self.system, self.following)
-        self.reloading = Reloading(parts, self.system, self.following, self.loading)
+        self.reloading = RequestedReloads(parts, self.system, self.following, self.loading)
 
 
 class DatabaseSource:
@@ -183,18 +183,18 @@ class DatabaseSource:
 
     @property
     def to_clear(self) -> list[SourceTable] | None:
-        """See `Reloads`."""
+        """See `CanReload`."""
         return (
             self._phases.parts.reloads.to_clear if self._starting_over.decided is None else self._starting_over.tables
         )
 
     @property
     def to_keep(self) -> list[SourceTable]:
-        """See `Reloads`."""
+        """See `CanReload`."""
         return self._phases.parts.reloads.to_keep if self._starting_over.decided is None else []
 
     def cleared(self, is_complete: bool) -> None:
-        """See `Reloads`."""
+        """See `CanReload`."""
         decided = self._starting_over.decided
         if decided is None:
             self._phases.reloading.emptied(is_complete)
@@ -213,7 +213,7 @@ class DatabaseSource:
         full_reload.finish(former.files)
 
     @property
-    def comparing(self) -> Comparing | None:
+    def comparing(self) -> DatabaseComparing | None:
         """See `Compares`."""
         return self._phases.reloading.comparing if self._starting_over.decided is None else None
 

@@ -21,7 +21,7 @@ from calve.sources.database.stopped import stop
 from calve.sources.database.stream_position import DurablePositions, Transaction
 from calve.sources.database.table import Table
 from calve.sources.database.target_names import key_fault, names_fault
-from calve.sources.log.log import Outcome
+from calve.sources.log.log import AppendOutcome
 
 __all__ = ["READ", "DatabaseSession", "DatabaseStream", "Target"]
 
@@ -167,7 +167,7 @@ class DatabaseStream(ABC):
             self._lines.info(f"reads {self._settings.shown} again")
             self.trouble = None
 
-    def refused(self, outcome: Outcome, why: str) -> None:
+    def refused(self, outcome: AppendOutcome, why: str) -> None:
         """Note that the disk refuses changes, which wait on the server; ends the session when a stop is requested.
 
         Raises:
@@ -253,7 +253,7 @@ class DatabaseSession:
         else:
             self._outbox.hand_over(self._epochs.number, self._refused)
 
-    def _refused(self, outcome: Outcome, why: str) -> None:
+    def _refused(self, outcome: AppendOutcome, why: str) -> None:
         self._stream.refused(outcome, why)
 
     def _stop_unreadable(self) -> None:

@@ -93,7 +93,7 @@ def unpack_runs(headers: bytes) -> list[Run]:
 
 
 class DurablePositions:
-    """The last durable position, also after the log's segments are deleted (`log.Keys`).
+    """The last durable position, also after the log's segments are deleted (`log.JournalKeys`).
 
     Args:
         folder: The source's files, where the position of deleted segments is kept.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from calve.observe.humanize import many
 from calve.sources.database.load import check_database
 from calve.sources.database.parts import Parts
-from calve.sources.database.reload import Beginning
+from calve.sources.database.reload import ReloadStart
 from calve.sources.database.stream import DatabaseStream, Target
 from calve.sources.database.table import Table
 
@@ -56,7 +56,7 @@ class DatabaseSystem(ABC):
         """Make sure that tasks can read chunks."""
 
     @abstractmethod
-    def begin_reload(self, settings: Any) -> Beginning:
+    def begin_reload(self, settings: Any) -> ReloadStart:
         """Check the tables that the settings select, and prepare to load them again; the stream does not run.
 
         Raises:

@@ -18,8 +18,8 @@ from calve.serde.avro.format import AvroPlan
 from calve.serde.avro.plan import compiled
 from calve.serde.avro.schema import parse
 from calve.serde.format import UnsupportedSchemaError
-from calve.sources.file.rows import Rows, row_numbers
-from calve.sources.file.stream import Stream
+from calve.sources.file.rows import FileBatches, row_numbers
+from calve.sources.file.stream import BlockStream
 
 __all__ = ["read_avro"]
 
@@ -74,7 +74,7 @@ _CODECS: dict[str, Callable[[bytes], bytes]] = {
 _ERRORS = (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError, zstandard.ZstdError, pa.ArrowException)
 
 
-def read_avro(stream: Stream, rows: Rows) -> Iterator[pa.RecordBatch]:
+def read_avro(stream: BlockStream, rows: FileBatches) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file, then at most one row with the reason of an early end."""
     bytes_of, row = _Bytes(stream), 1
     try:
@@ -90,7 +90,7 @@ def read_avro(stream: Stream, rows: Rows) -> Iterator[pa.RecordBatch]:
 class _Bytes:
     """The bytes of a stream, taken in pieces of any size."""
 
-    def __init__(self, stream: Stream) -> None:
+    def __init__(self, stream: BlockStream) -> None:
         self._blocks = iter(stream)
         self._left = b""
 

@@ -14,11 +14,11 @@ from calve.event.json_text import to_json
 from calve.sources.file.avro import read_avro
 from calve.sources.file.delimited import read_csv
 from calve.sources.file.lines import read_lines
-from calve.sources.file.multiline import AHEAD_BYTES, Events, read_events
+from calve.sources.file.multiline import AHEAD_BYTES, EventJoiner, read_events
 from calve.sources.file.orc import read_orc
 from calve.sources.file.parquet import read_parquet
 from calve.sources.file.paths import readable
-from calve.sources.file.rows import Rows
+from calve.sources.file.rows import FileBatches
 from calve.sources.file.settings import (
     AvroCodec,
     CodecSettings,
@@ -30,10 +30,10 @@ from calve.sources.file.settings import (
     OrcCodec,
     ParquetCodec,
 )
-from calve.sources.file.stream import Lines, Plain, Stream, Unpacked, compression_of, strip_suffix
+from calve.sources.file.stream import BlockStream, FileLines, Plain, Unpacked, compression_of, strip_suffix
 from calve.sources.file.values import read_values
 
-__all__ = ["Part", "codec_of", "divisible", "ranges", "read_part"]
+__all__ = ["FilePart", "codec_of", "divisible", "ranges", "read_part"]
 
 _BY_SUFFIX = {
     ".ndjson": CodecSettings(ndjson=NdjsonCodec()),
@@ -50,7 +50,7 @@ _BY_SUFFIX = {
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """A part of a file, and the body of a split.
 
     Attributes:
@@ -93,9 +93,9 @@ def ranges(size_bytes: int, part_bytes: int) -> list[tuple[int, int]]:
     return list(zip([0, *ends[:-1]], ends, strict=True))
 
 
-def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterator[pa.RecordBatch]:
+def read_part(file: pa.NativeFile, part: FilePart, settings: FileSettings) -> Iterator[pa.RecordBatch]:
     """Yield the events of a part of an open file, then at most one row with the reason of an early end."""
-    rows, codec = Rows(readable(part.path)), codec_of(part.path, settings)
+    rows, codec = FileBatches(readable(part.path)), codec_of(part.path, settings)
     if codec is None:
         yield from rows.broken("has a name without a known extension; set `codec`")
     elif codec.parquet:
@@ -110,7 +110,7 @@ def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterat
         yield from read_csv(_stream(file, part, settings), rows, codec.csv)
     elif codec.multiline:
         stream = _stream(file, part, settings)
-        events = Events(rows, codec.multiline.begins_with, is_first=part.start == 0)
+        events = EventJoiner(rows, codec.multiline.begins_with, is_first=part.start == 0)
         yield from _messages(read_events(stream, _following(file, part, stream), events), "event")
     else:
         is_text = codec.newline is not None
@@ -121,16 +121,16 @@ def read_part(file: pa.NativeFile, part: Part, settings: FileSettings) -> Iterat
             yield from batches
 
 
-def _stream(file: pa.NativeFile, part: Part, settings: FileSettings) -> Stream:
+def _stream(file: pa.NativeFile, part: FilePart, settings: FileSettings) -> BlockStream:
     compression = compression_of(part.path, settings.compression, lambda: file.read_at(4, 0))
     if compression != "none":
         return Unpacked(file, compression)
-    return Plain(file, part.size) if part.whole else Lines(file, part.start, part.end, part.size)
+    return Plain(file, part.size) if part.whole else FileLines(file, part.start, part.end, part.size)
 
 
-def _following(file: pa.NativeFile, part: Part, stream: Stream) -> Stream | None:
+def _following(file: pa.NativeFile, part: FilePart, stream: BlockStream) -> BlockStream | None:
     """Return the lines after a part, in which its last event may continue."""
-    return Lines(file, part.end, part.size, part.size, AHEAD_BYTES) if isinstance(stream, Lines) else None
+    return FileLines(file, part.end, part.size, part.size, AHEAD_BYTES) if isinstance(stream, FileLines) else None
 
 
 def _lines(batches: Iterator[pa.RecordBatch], codec: NewlineCodec) -> Iterator[pa.RecordBatch]:

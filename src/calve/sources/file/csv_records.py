@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from calve.sources.file.settings import CsvCodec
 
-__all__ = ["RECORD_BYTES", "Piece", "RecordSplitter"]
+__all__ = ["RECORD_BYTES", "CsvPiece", "RecordSplitter"]
 
 RECORD_BYTES = 64 << 20
 """The longest record, to bound memory if a quote is never closed, or lines never end."""
@@ -22,7 +22,7 @@ _MOSTLY = 0.9
 _END = re.compile(rb"\r\n?|\n")
 
 
-class Piece(NamedTuple):
+class CsvPiece(NamedTuple):
     """Complete records, or one that is damaged.
 
     Attributes:
@@ -55,7 +55,7 @@ class RecordSplitter:
         self._cells = re.compile(cells)
         self._records = re.compile(b"(?:" + cells + rb"(?:\r\n|\n|\r(?!\Z)))*+")
 
-    def split(self, block: bytes, is_last: bool = False) -> Iterator[Piece]:
+    def split(self, block: bytes, is_last: bool = False) -> Iterator[CsvPiece]:
         """Yield what is complete; whoever takes a piece may set `width` before the next one."""
         text, at = self.rest + block, 0
         self.rest = b""
@@ -81,9 +81,9 @@ class RecordSplitter:
             at = _end_of_line(text, end)
         return list(filter(None, records))
 
-    def _piece(self, text: bytes, fault: str = "") -> Piece:
+    def _piece(self, text: bytes, fault: str = "") -> CsvPiece:
         self._lines += text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
-        return Piece(text, fault)
+        return CsvPiece(text, fault)
 
     def _whole(self, text: bytes, at: int) -> tuple[int, int]:
         """Return where the complete records end, and where the next one has a wrong quote, or the text ends."""

@@ -15,12 +15,12 @@ from calve.event.json_text import guessed_json, to_json
 from calve.event.typed_schema import declaration
 from calve.observe.humanize import many
 from calve.sources.file.csv_header import Header
-from calve.sources.file.csv_records import RECORD_BYTES, Piece, RecordSplitter
+from calve.sources.file.csv_records import RECORD_BYTES, CsvPiece, RecordSplitter
 from calve.sources.file.encoding import MARKED, has_marks, is_utf8, marked, to_utf8, unmarked
 from calve.sources.file.lines import BOM
-from calve.sources.file.rows import Rows
+from calve.sources.file.rows import FileBatches
 from calve.sources.file.settings import CsvCodec
-from calve.sources.file.stream import Stream
+from calve.sources.file.stream import BlockStream
 
 __all__ = ["read_csv"]
 
@@ -28,7 +28,7 @@ _STAND_IN = "\U0010ffff"
 """With a number it is the only cell of a row that takes the place of a damaged record, so that the parser counts it."""
 
 
-def read_csv(stream: Stream, rows: Rows, codec: CsvCodec) -> Iterator[pa.RecordBatch]:
+def read_csv(stream: BlockStream, rows: FileBatches, codec: CsvCodec) -> Iterator[pa.RecordBatch]:
     """Yield each row as an object of its columns; an empty cell is null, `""` an empty string.
 
     A row with more or fewer cells than columns, with a wrong quote, or with bytes that are not text, is rejected alone.
@@ -57,7 +57,7 @@ def read_csv(stream: Stream, rows: Rows, codec: CsvCodec) -> Iterator[pa.RecordB
         yield from rows.broken(stream.broken, _original(splitter.rest, codec))
 
 
-def _blocks(stream: Stream, splitter: RecordSplitter, codec: CsvCodec) -> Iterator[Iterator[Piece]]:
+def _blocks(stream: BlockStream, splitter: RecordSplitter, codec: CsvCodec) -> Iterator[Iterator[CsvPiece]]:
     """Yield the pieces of each block of a stream; what follows its last record only if the stream did not break."""
     blocks = iter(stream) if is_utf8(codec.encoding) else to_utf8(stream, codec.encoding)
     for number, block in enumerate(blocks):
@@ -68,7 +68,7 @@ def _blocks(stream: Stream, splitter: RecordSplitter, codec: CsvCodec) -> Iterat
         yield splitter.split(b"", is_last=True)
 
 
-def _header(piece: Piece, codec: CsvCodec) -> Header:
+def _header(piece: CsvPiece, codec: CsvCodec) -> Header:
     if piece.fault:
         text = _original(piece.text, codec)
         return Header([], 0, f"has a first row that cannot be read as CSV: {piece.fault}", text)
@@ -104,7 +104,7 @@ class _Block:
         self.damaged: dict[str, tuple[bytes, str]] = {}
         self._codec = codec
 
-    def add(self, piece: Piece, width: int) -> None:
+    def add(self, piece: CsvPiece, width: int) -> None:
         """Add what was cut off a text with so many columns."""
         if piece.fault:
             stand_in = f"{_STAND_IN}{len(self.damaged)}"
@@ -124,7 +124,7 @@ class _Block:
 class _Table:
     """Parses the records of a file block by block, and numbers them."""
 
-    def __init__(self, rows: Rows, header: Header, codec: CsvCodec) -> None:
+    def __init__(self, rows: FileBatches, header: Header, codec: CsvCodec) -> None:
         self._rows, self._names, self._codec = rows, header.names, codec
         self._skip_bytes, self._row = header.size_bytes, int(header.size_bytes > 0)
         names = pa.schema([(name, pa.string()) for name in header.names])

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from calve.arrays import Mask, text_buffers
 from calve.event.columns import EVENT, MALFORMED
 from calve.sources.file.lines import BLANK, LINE_BYTES
-from calve.sources.file.rows import REMAINS_BYTES, Rows
+from calve.sources.file.rows import REMAINS_BYTES, FileBatches
 
 __all__ = ["joined_lines"]
 
@@ -33,7 +33,7 @@ Line = tuple[bytes, int | None, bool]
 """A line, its number, and whether it looks like one object."""
 
 
-def joined_lines(batches: Iterator[pa.RecordBatch], rows: Rows) -> Iterator[pa.RecordBatch]:
+def joined_lines(batches: Iterator[pa.RecordBatch], rows: FileBatches) -> Iterator[pa.RecordBatch]:
     """Yield the batches of `read_lines`, with one row for each value; it has the number of its first line."""
     held: list[Line] = []
     for batch in batches:
@@ -165,12 +165,12 @@ def _cut_at(lines: list[Line], at: int) -> tuple[int, bytes]:
     return end, b"\n".join(line for line, *_ in lines[at:end])
 
 
-def _batches(values: list[Line], rows: Rows) -> Iterator[pa.RecordBatch]:
+def _batches(values: list[Line], rows: FileBatches) -> Iterator[pa.RecordBatch]:
     events = pa.array([text for text, *_ in values], pa.binary())
     return rows.batches(events, pa.array([number for _, number, _ in values], pa.int64()))
 
 
-def _broken(held: list[Line], batch: pa.RecordBatch, rows: Rows) -> Iterator[pa.RecordBatch]:
+def _broken(held: list[Line], batch: pa.RecordBatch, rows: FileBatches) -> Iterator[pa.RecordBatch]:
     """Yield the values before an early end, and the row with its reason, which has the rest."""
     begun = [(rest, None, False) for rest in batch[EVENT].to_pylist() if rest]
     values, rest = _join([*held, *begun], is_last=False)

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from calve.arrays import pack_texts
-from calve.sources.file.rows import Rows
-from calve.sources.file.stream import Stream
+from calve.sources.file.rows import FileBatches
+from calve.sources.file.stream import BlockStream
 
 __all__ = ["BLANK", "BOM", "LINE_BYTES", "cut", "read_lines"]
 
@@ -23,7 +23,9 @@ BOM = b"\xef\xbb\xbf"
 """The mark with which a UTF-8 file may begin."""
 
 
-def read_lines(stream: Stream, rows: Rows, numbered: bool, is_text: bool = False) -> Iterator[pa.RecordBatch]:
+def read_lines(
+    stream: BlockStream, rows: FileBatches, numbered: bool, is_text: bool = False
+) -> Iterator[pa.RecordBatch]:
     """Yield each line without its end, except blank ones; a last line without an end counts unless the stream broke.
 
     Args:

@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 
 from calve.arrays import pack_texts
 from calve.sources.file.lines import BOM, LINE_BYTES
-from calve.sources.file.rows import Rows
+from calve.sources.file.rows import FileBatches
 from calve.sources.file.settings import line_beginning
-from calve.sources.file.stream import Stream
+from calve.sources.file.stream import BlockStream
 
-__all__ = ["AHEAD_BYTES", "EVENT_BYTES", "Events", "beginnings", "read_events"]
+__all__ = ["AHEAD_BYTES", "EVENT_BYTES", "EventJoiner", "beginnings", "read_events"]
 
 EVENT_BYTES = LINE_BYTES
 """The longest event, to bound memory if no line matches; a longer one is rejected."""
@@ -30,7 +30,7 @@ AHEAD_BYTES = 1 << 20
 """How much is read at once after the end of a part."""
 
 
-def read_events(stream: Stream, following: Stream | None, events: Events) -> Iterator[pa.RecordBatch]:
+def read_events(stream: BlockStream, following: BlockStream | None, events: EventJoiner) -> Iterator[pa.RecordBatch]:
     """Yield the events that begin in a part, as texts without their last line end.
 
     Args:
@@ -52,7 +52,7 @@ def read_events(stream: Stream, following: Stream | None, events: Events) -> Ite
     yield from events.close(broken)
 
 
-class Events:
+class EventJoiner:
     """Joins lines to events.
 
     A line belongs to the event before it unless the pattern matches it; blank lines too. An event of blank lines alone,
@@ -63,7 +63,7 @@ class Events:
             to one that is too long.
     """
 
-    def __init__(self, rows: Rows, begins_with: str, is_first: bool) -> None:
+    def __init__(self, rows: FileBatches, begins_with: str, is_first: bool) -> None:
         self.skipping = not is_first
         self._ending = False  # whether only the event that has begun continues
         self._rows, self._regex, self._is_first = rows, line_beginning(begins_with), is_first

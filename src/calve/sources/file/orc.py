@@ -15,7 +15,7 @@ from pyarrow import orc
 
 from calve.event.typed_schema import declaration, without_empty_nanoseconds
 from calve.files.temporary import private_folder
-from calve.sources.file.rows import Rows, repetition, row_numbers
+from calve.sources.file.rows import FileBatches, repetition, row_numbers
 
 __all__ = ["read_orc"]
 
@@ -28,7 +28,7 @@ class _BrokenError(Exception):
     """The file, or a part of it, cannot be read; the message is the rest of a sentence about it."""
 
 
-def read_orc(file: pa.NativeFile, rows: Rows) -> Iterator[pa.RecordBatch]:
+def read_orc(file: pa.NativeFile, rows: FileBatches) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a file, and one row with the reason for each stripe that cannot be read.
 
     Raises:
@@ -41,7 +41,7 @@ def read_orc(file: pa.NativeFile, rows: Rows) -> Iterator[pa.RecordBatch]:
         yield from rows.broken(str(broken))
 
 
-def _rows(file: pa.NativeFile, rows: Rows, crashing: int | None) -> Iterator[pa.RecordBatch]:
+def _rows(file: pa.NativeFile, rows: FileBatches, crashing: int | None) -> Iterator[pa.RecordBatch]:
     opened, row = _opened(file), 1
     for index in range(opened.nstripes):
         if index == crashing:  # how many rows it has is unknown

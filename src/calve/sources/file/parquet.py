@@ -9,14 +9,14 @@ from pyarrow import parquet
 
 from calve.event.typed_schema import declaration, without_empty_nanoseconds
 from calve.sources.file.parquet_types import open_parquet, reader_of_group, told_schema
-from calve.sources.file.rows import Rows, repetition, row_numbers
+from calve.sources.file.rows import FileBatches, repetition, row_numbers
 
 __all__ = ["read_parquet"]
 
 _BATCH_ROWS = 16_384
 
 
-def read_parquet(file: pa.NativeFile, rows: Rows, start: int, end: int) -> Iterator[pa.RecordBatch]:
+def read_parquet(file: pa.NativeFile, rows: FileBatches, start: int, end: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows of the row groups whose middle lies in `[start, end)`: every group is in exactly one part."""
     try:
         opened = open_parquet(file)
@@ -36,7 +36,7 @@ def read_parquet(file: pa.NativeFile, rows: Rows, start: int, end: int) -> Itera
 
 
 def _read_group(
-    file: pa.NativeFile, opened: parquet.ParquetFile, index: int, rows: Rows, row: int
+    file: pa.NativeFile, opened: parquet.ParquetFile, index: int, rows: FileBatches, row: int
 ) -> Iterator[pa.RecordBatch]:
     done = 0
     try:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from calve.errors import SourceUnavailableError
-from calve.sources.file.codec import Part, read_part
+from calve.sources.file.codec import FilePart, read_part
 from calve.sources.file.paths import readable
-from calve.sources.file.rows import Rows
+from calve.sources.file.rows import FileBatches
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Storage
 from calve.sources.source import Split
@@ -34,14 +34,14 @@ class FileReader:
         Raises:
             SourceUnavailableError: The storage does not answer.
         """
-        part = Part(**split.body)
+        part = FilePart(**split.body)
         try:
             with Storage(self.settings.s3).open(part.path) as file:
                 yield from read_part(file, part, self.settings)
         except (FileNotFoundError, PermissionError) as error:
             if part.start == 0:
                 why = "was not readable" if isinstance(error, PermissionError) else "was gone"
-                yield from Rows(readable(part.path)).broken(f"{why} when its turn came")
+                yield from FileBatches(readable(part.path)).broken(f"{why} when its turn came")
         except OSError as error:
             raise SourceUnavailableError(
                 f"The file {readable(part.path)} cannot be read: {error}",

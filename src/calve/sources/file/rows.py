@@ -13,7 +13,7 @@ from calve.event.columns import SCHEMA as DECLARED
 from calve.event.typed import joinable, with_text
 from calve.sources.source import READ_BYTES, READ_ROWS
 
-__all__ = ["REMAINS_BYTES", "SCHEMA", "Rows", "repetition", "row_numbers"]
+__all__ = ["REMAINS_BYTES", "SCHEMA", "FileBatches", "repetition", "row_numbers"]
 
 SCHEMA = pa.schema(
     [
@@ -29,7 +29,7 @@ REMAINS_BYTES = 64 << 10
 
 
 @dataclass(frozen=True)
-class Rows:
+class FileBatches:
     """Makes the batches of one file.
 
     Attributes:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from calve.errors import SourceError
 from calve.event.columns import EVENT, MALFORMED
 from calve.event.typed import with_text
-from calve.sources.file.codec import Part, codec_of, read_part
+from calve.sources.file.codec import FilePart, codec_of, read_part
 from calve.sources.file.rows import SCHEMA
 from calve.sources.file.settings import AvroCodec, CodecSettings, FileSettings, NdjsonCodec, OrcCodec, ParquetCodec
 
@@ -47,7 +47,7 @@ def sample_lines(data: bytes, title: str, settings: FileSettings | None = None) 
     codec = codec_of(title, settings) if settings else None
     codec = codec or _by_content(data, title)
     settings = replace(settings or FileSettings(path=""), codec=codec)
-    batches = list(read_part(pa.BufferReader(data), Part(title, 0, len(data), len(data), 0), settings))
+    batches = list(read_part(pa.BufferReader(data), FilePart(title, 0, len(data), len(data), 0), settings))
     events = pa.Table.from_batches(batches, None if batches else SCHEMA)
     events = with_text(events)
     if MALFORMED not in events.column_names:  # rows of Parquet

@@ -14,7 +14,7 @@ from calve.event.envelope.placeholder import check_unavailable_value
 from calve.event.envelope.shape import SHAPES
 from calve.expression.regex import require_pattern
 from calve.settings import option
-from calve.sources.settings import Form, SourceSettings
+from calve.sources.settings import SourceSettings, StateForm
 
 __all__ = [
     "METADATA",
@@ -247,7 +247,7 @@ class FormatSettings(SourceSettings):
 class FileSettings(FormatSettings):
     """Reads files, each exactly once, from local paths or S3; with `tail` it follows local files that grow."""
 
-    remembers: ClassVar[Mapping[str, Form]] = {"": Form.LIST, "tail": Form.FILES}
+    remembers: ClassVar[Mapping[str, StateForm]] = {"": StateForm.LIST, "tail": StateForm.FILES}
 
     path: str | list[str] = option(
         doc="A path, a glob (`*`, `?`, `[…]`, `**` for folders at any depth), a folder, or a list of these; local or "

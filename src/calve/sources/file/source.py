@@ -9,14 +9,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from calve.sources.file.codec import Part
+from calve.sources.file.codec import FilePart
 from calve.sources.file.listing import Listing
 from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Found, Storage
 from calve.sources.file.tail.source import TailSource
 from calve.sources.file.whole_files import FileKind, WholeFiles
-from calve.sources.source import ALONE, Backlog, Beginning, Planned, Position, SourceContext
+from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext, StartPosition
 from calve.state.folder import StateFolder
 
 __all__ = ["FileSource", "check_start", "open"]
@@ -85,7 +85,7 @@ class FileSource:
         """
         return self._files.plan(position, lambda: self._ready(position), max_bytes)
 
-    def begin_at(self, beginning: Beginning) -> Position:
+    def begin_at(self, beginning: StartPosition) -> Position:
         """Return the position of a beginning: older files count as read from now on.
 
         Raises:
@@ -119,9 +119,9 @@ def _opened(settings: FileSettings, file: Found) -> pa.NativeFile:
 
 
 def _body(file: Found, start: int, end: int) -> dict[str, Any]:
-    return asdict(Part(file.path, start, end, file.size_bytes, file.modified))
+    return asdict(FilePart(file.path, start, end, file.size_bytes, file.modified))
 
 
 def _file_of(body: dict[str, Any]) -> Found:
-    part = Part(**body)
+    part = FilePart(**body)
     return Found(part.path, part.size, part.modified)

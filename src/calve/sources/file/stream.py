@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import zstandard
 
-__all__ = ["BLOCK_BYTES", "Lines", "Plain", "Stream", "Unpacked", "compression_of", "head", "strip_suffix"]
+__all__ = ["BLOCK_BYTES", "BlockStream", "FileLines", "Plain", "Unpacked", "compression_of", "head", "strip_suffix"]
 
 BLOCK_BYTES = 16 << 20
 _PACKED_BYTES = 64 << 10
@@ -18,7 +18,7 @@ _MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _SUFFIXES = {".gz": "gzip", ".gzip": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 
 
-class Stream(Protocol):
+class BlockStream(Protocol):
     """Blocks of bytes; if they end early, `broken` is the reason, as the rest of a sentence about the file."""
 
     broken: str
@@ -44,7 +44,7 @@ class Plain:
         self.broken = _shrunk(self._end - bytes_left, self._end) if bytes_left else ""
 
 
-class Lines:
+class FileLines:
     """The lines of a file that begin in `[start, end)`: every line of a divided file is in exactly one part."""
 
     def __init__(self, file: pa.NativeFile, start: int, end: int, size: int, block_bytes: int = BLOCK_BYTES) -> None:

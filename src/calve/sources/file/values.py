@@ -12,8 +12,8 @@ from calve.event.columns import EVENT, MALFORMED
 from calve.sources.file.json_lines import joined_lines
 from calve.sources.file.json_splitter import Cut, ValueSplitter
 from calve.sources.file.lines import BLANK, BOM, read_lines
-from calve.sources.file.rows import Rows, row_numbers
-from calve.sources.file.stream import Stream
+from calve.sources.file.rows import FileBatches, row_numbers
+from calve.sources.file.stream import BlockStream
 
 __all__ = ["VALUE_BYTES", "read_values"]
 
@@ -21,7 +21,7 @@ VALUE_BYTES = 64 << 20
 """The longest value; a longer one is rejected with the rest of the file, because its end is unknown."""
 
 
-def read_values(stream: Stream, rows: Rows, key_name: str | None = None) -> Iterator[pa.RecordBatch]:
+def read_values(stream: BlockStream, rows: FileBatches, key_name: str | None = None) -> Iterator[pa.RecordBatch]:
     """Yield each value of the file, of its arrays each element; with a key each element of each object's array there.
 
     In a file whose first line is a complete JSON value a bad line affects no other one.
@@ -41,7 +41,7 @@ def read_values(stream: Stream, rows: Rows, key_name: str | None = None) -> Iter
 class _Again:
     """A stream whose first bytes have been read already."""
 
-    def __init__(self, stream: Stream, head: bytes, blocks: Iterator[bytes]) -> None:
+    def __init__(self, stream: BlockStream, head: bytes, blocks: Iterator[bytes]) -> None:
         self.broken = ""
         self._stream, self._head, self._blocks = stream, head, blocks
 
@@ -52,7 +52,7 @@ class _Again:
         self.broken = self._stream.broken
 
 
-def _read_blocks(stream: _Again, rows: Rows, splitter: ValueSplitter) -> Iterator[pa.RecordBatch]:
+def _read_blocks(stream: _Again, rows: FileBatches, splitter: ValueSplitter) -> Iterator[pa.RecordBatch]:
     for block in stream:
         count = splitter.count
         yield from _batches(splitter.split(block), count, rows)
@@ -68,7 +68,7 @@ def _read_blocks(stream: _Again, rows: Rows, splitter: ValueSplitter) -> Iterato
         yield from _batches(other, count, rows)
 
 
-def _without_arrays(values: Iterator[pa.RecordBatch], rows: Rows) -> Iterator[pa.RecordBatch]:
+def _without_arrays(values: Iterator[pa.RecordBatch], rows: FileBatches) -> Iterator[pa.RecordBatch]:
     """Yield values, with the elements in place of each array."""
     for batch in values:
         are_arrays = pc.starts_with(batch[EVENT], b"[")
@@ -85,7 +85,7 @@ def _without_arrays(values: Iterator[pa.RecordBatch], rows: Rows) -> Iterator[pa
         yield from rows.batches(pa.array(events, pa.binary()), pa.array(numbers, pa.int64()))
 
 
-def _under_key(values: Iterator[pa.RecordBatch], rows: Rows, key_name: str) -> Iterator[pa.RecordBatch]:
+def _under_key(values: Iterator[pa.RecordBatch], rows: FileBatches, key_name: str) -> Iterator[pa.RecordBatch]:
     """Yield the elements under a key of the objects in some batches."""
     count = 0
     for batch in values:
@@ -97,7 +97,7 @@ def _under_key(values: Iterator[pa.RecordBatch], rows: Rows, key_name: str) -> I
         count += len(cut.values)
 
 
-def _broken(batch: pa.RecordBatch, count: int, rows: Rows, key_name: str) -> Iterator[pa.RecordBatch]:
+def _broken(batch: pa.RecordBatch, count: int, rows: FileBatches, key_name: str) -> Iterator[pa.RecordBatch]:
     """Yield the whole elements of the object in which a file ends early, and the row with the reason."""
     splitter = ValueSplitter(key_name)
     cut = splitter.split(batch[EVENT][0].as_py() or b"")
@@ -125,7 +125,7 @@ def _cut_lines(lines: list[bytes], key_name: str) -> Cut:
     return cut
 
 
-def _batches(cut: Cut, count: int, rows: Rows) -> Iterator[pa.RecordBatch]:
+def _batches(cut: Cut, count: int, rows: FileBatches) -> Iterator[pa.RecordBatch]:
     """Yield what was cut off, after so many values."""
     yield from rows.batches(pa.array(cut.values, pa.binary()), row_numbers(count + 1, len(cut.values)))
     yield from rows.rejects([(text, reason, None) for text, reason in cut.rejects])

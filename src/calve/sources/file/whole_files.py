@@ -21,7 +21,7 @@ from calve.sources.file.processed_files import ProcessedFiles
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Found
 from calve.sources.file.stream import compression_of
-from calve.sources.source import Backlog, Beginning, Planned, Position, Split
+from calve.sources.source import Backlog, Planned, Position, Split, StartPosition
 from calve.state.folder import StateFolder
 
 __all__ = ["PART_BYTES", "FileKind", "WholeFiles"]
@@ -131,7 +131,7 @@ class WholeFiles(Generic[File]):
         self._planned[count] = Planned(splits, {self._kind.plural: count + len(chosen)}, waiting)
         return self._planned[count]
 
-    def begin_at(self, beginning: Beginning, listed: Callable[[], Sequence[File]]) -> Position:
+    def begin_at(self, beginning: StartPosition, listed: Callable[[], Sequence[File]]) -> Position:
         """Return the position of a beginning: files before it count as read from now on.
 
         Args:

@@ -14,8 +14,8 @@ from typing import Any
 import msgspec
 
 from calve.compiled.bodies import BodyRefusal, split_body
-from calve.sources.http.message import RefusedError, Response
-from calve.sources.log.record import MAX_EVENTS_BYTES, Events
+from calve.sources.http.message import RequestRefusedError, Response
+from calve.sources.log.record import MAX_EVENTS_BYTES, RecordEvents
 
 __all__ = ["MAX_EVENTS", "NOT_AN_ARRAY", "gunzip", "split", "split_exactly", "split_text"]
 
@@ -42,7 +42,7 @@ _RATIO_BYTES = 1 << 20
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
-def split(body: bytes, most: int = MAX_EVENTS) -> Events:
+def split(body: bytes, most: int = MAX_EVENTS) -> RecordEvents:
     """Split a JSON array of objects, one object, or objects in lines (NDJSON) without decoding them.
 
     Their bytes stay as they are.
@@ -59,10 +59,10 @@ def split(body: bytes, most: int = MAX_EVENTS) -> Events:
         return split_exactly(body, most)
     if isinstance(parsed, BodyRefusal):
         raise _too_many(most) if parsed.is_too_large else _bad(parsed.reason)
-    return Events(*parsed)
+    return RecordEvents(*parsed)
 
 
-def split_exactly(body: bytes, most: int = MAX_EVENTS) -> Events:
+def split_exactly(body: bytes, most: int = MAX_EVENTS) -> RecordEvents:
     """Split a body as `split` does, without the compiled core; deep nesting is refused.
 
     Raises:
@@ -81,7 +81,7 @@ def split_exactly(body: bytes, most: int = MAX_EVENTS) -> Events:
     return _events(objects)
 
 
-def split_text(body: bytes, most: int = MAX_EVENTS) -> Events:
+def split_text(body: bytes, most: int = MAX_EVENTS) -> RecordEvents:
     r"""Split a text into lines as the codec `newline` of files does; each becomes an object with the field `message`.
 
     A line ends at `\n` or `\r\n`. Empty lines are skipped.
@@ -95,16 +95,16 @@ def split_text(body: bytes, most: int = MAX_EVENTS) -> Events:
     try:
         text = body.removeprefix(codecs.BOM_UTF8).decode()
     except UnicodeDecodeError as error:
-        raise RefusedError(Response(400, f"The text is not UTF-8 (byte {error.start}).")) from error
+        raise RequestRefusedError(Response(400, f"The text is not UTF-8 (byte {error.start}).")) from error
     lines = (line.removesuffix("\r") for line in text.split("\n"))
     objects = [b'{"message":%b}' % _encode(line) for line in lines if line]
     if sum(map(len, objects)) > MAX_EVENTS_BYTES:
-        raise RefusedError(Response(413, f"The text is longer than {MAX_EVENTS_BYTES} bytes as JSON."))
+        raise RequestRefusedError(Response(413, f"The text is longer than {MAX_EVENTS_BYTES} bytes as JSON."))
     return _events(objects)
 
 
-def _events(objects: list[bytes]) -> Events:
-    return Events(len(objects), array("I", map(len, objects)).tobytes(), b"".join(objects))
+def _events(objects: list[bytes]) -> RecordEvents:
+    return RecordEvents(len(objects), array("I", map(len, objects)).tobytes(), b"".join(objects))
 
 
 def _elements(text: bytes) -> list[bytes]:
@@ -119,7 +119,7 @@ def _elements(text: bytes) -> list[bytes]:
 
 def _objects(body: bytes) -> list[bytes]:
     """Split one object, which may have line breaks in it, or a line for each object; blank lines are skipped."""
-    with contextlib.suppress(RefusedError):
+    with contextlib.suppress(RequestRefusedError):
         if len(whole := _elements(b"[%b]" % body)) == 1:
             return whole
     numbered = [(number, text) for number, line in enumerate(body.split(b"\n"), 1) if (text := line.strip(_BLANK))]
@@ -132,7 +132,7 @@ def _objects(body: bytes) -> list[bytes]:
         first, end = (middle, end) if _are_values(lines[first:middle]) else (first, middle)
     try:
         _elements(b"[%b]" % lines[first])
-    except RefusedError as error:
+    except RequestRefusedError as error:
         reason = error.response.text.removeprefix(NOT_AN_ARRAY).strip()
         raise _bad(f"Line {numbered[first][0]}: {reason}") from error
     raise _bad(f"Line {numbered[first][0]} has more than one value.")
@@ -141,7 +141,7 @@ def _objects(body: bytes) -> list[bytes]:
 def _are_values(lines: list[bytes]) -> bool:
     """Return whether each line is one JSON value; together they are read much faster than one by one."""
     plain = [line for line in lines if not _SURROGATE.search(line)]
-    with contextlib.suppress(RefusedError):
+    with contextlib.suppress(RequestRefusedError):
         return _elements(b"[%b]" % b",".join(plain)) == plain and all(
             _elements(b"[%b]" % line) == [line] for line in lines if _SURROGATE.search(line)
         )
@@ -170,9 +170,11 @@ def gunzip(body: bytes, limit: int, ratio: int = _DEFLATE_RATIO) -> bytes:
             bytes_left -= len(parts[-1])
             if bytes_left < 0:
                 name = "max_request_length" if most == limit else "max_compression_ratio"
-                raise RefusedError(Response(413, f"The unpacked body is longer than {name} allows: {most} bytes."))
+                raise RequestRefusedError(
+                    Response(413, f"The unpacked body is longer than {name} allows: {most} bytes.")
+                )
             if time.monotonic() > ends:
-                raise RefusedError(Response(413, "The body takes too long to unpack; send fewer gzip members."))
+                raise RequestRefusedError(Response(413, "The body takes too long to unpack; send fewer gzip members."))
             at += len(part) - len(member.unused_data)
             if member.eof and at < len(body):
                 member = zlib.decompressobj(_GZIP)
@@ -215,9 +217,9 @@ def _no_constant(name: str) -> Any:
     raise ValueError(f"JSON is malformed: {name} is not a number")
 
 
-def _too_many(most: int) -> RefusedError:
-    return RefusedError(Response(413, f"The body has more than max_request_events: {most} events."))
+def _too_many(most: int) -> RequestRefusedError:
+    return RequestRefusedError(Response(413, f"The body has more than max_request_events: {most} events."))
 
 
-def _bad(why: str) -> RefusedError:
-    return RefusedError(Response(400, f"{NOT_AN_ARRAY} {why}"))
+def _bad(why: str) -> RequestRefusedError:
+    return RequestRefusedError(Response(400, f"{NOT_AN_ARRAY} {why}"))

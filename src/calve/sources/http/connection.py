@@ -11,7 +11,7 @@ import httptools
 from calve.sources.http.message import BUG, Request, Response
 from calve.sources.http.service import Service
 
-__all__ = ["Connection", "Host"]
+__all__ = ["ClientConnection", "Host"]
 
 _VERSIONS = ("1.1", "1.0")
 _OTHER_PROTOCOL = Response(400, "This is not HTTP/1.1.")
@@ -25,10 +25,10 @@ _LINGER_SECONDS = 1.0
 class Host(Protocol):
     """The server of a connection."""
 
-    def admit(self, connection: Connection) -> None:
+    def admit(self, connection: ClientConnection) -> None:
         """Register a connection."""
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: ClientConnection) -> None:
         """Forget a connection."""
 
     def now(self) -> float:
@@ -38,7 +38,7 @@ class Host(Protocol):
         """Return the time in HTTP format."""
 
 
-class Connection(asyncio.Protocol):
+class ClientConnection(asyncio.Protocol):
     """Serves the requests of a connection one after the other; bytes of further ones wait unread.
 
     Args:

@@ -6,7 +6,7 @@ import http
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-__all__ = ["BUG", "RefusedError", "Request", "Response"]
+__all__ = ["BUG", "Request", "RequestRefusedError", "Response"]
 
 _REASONS = {status.value: status.phrase for status in http.HTTPStatus}
 
@@ -36,7 +36,7 @@ class Response:
 BUG = Response(500, "Calve failed on this request; see its log.")
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """A request is not taken; carries the answer."""
 
     def __init__(self, response: Response) -> None:

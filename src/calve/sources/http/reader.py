@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from calve.arrays import pack_texts
-from calve.sources.log.record import Head
+from calve.sources.log.record import RecordHead
 from calve.sources.log.records import records
 from calve.sources.source import EVENT, READ_BYTES, READ_ROWS, Split
 from calve.state.location import state_folder_at
@@ -31,10 +31,10 @@ class _Gathered:
     data: list[memoryview] = field(default_factory=list)
     headers: list[tuple[bytes, int]] = field(default_factory=list)
 
-    def fits(self, head: Head) -> bool:
+    def fits(self, head: RecordHead) -> bool:
         return not self.rows or (self.rows + head.rows <= READ_ROWS and self.size + head.data_bytes <= READ_BYTES)
 
-    def add(self, head: Head, body: memoryview) -> None:
+    def add(self, head: RecordHead, body: memoryview) -> None:
         events = len(body) - head.data_bytes
         lengths = events - 4 * head.rows
         self.rows += head.rows

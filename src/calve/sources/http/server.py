@@ -12,18 +12,18 @@ import time
 from typing import Any
 
 from calve.errors import SourceError
-from calve.sources.http.connection import Connection
+from calve.sources.http.connection import ClientConnection
 from calve.sources.http.gate import Admission, Gate
 from calve.sources.http.service import Service
 from calve.sources.http.settings import HttpSettings
-from calve.sources.log.log import Entry
+from calve.sources.log.log import JournalEntry
 
 try:
     from uvloop import new_event_loop
 except ImportError:  # not every system has it
     from asyncio import new_event_loop
 
-__all__ = ["Server", "try_port"]
+__all__ = ["HttpServer", "try_port"]
 
 HELD_BYTES = 512 << 20
 """With more bytes of unanswered bodies, new requests are answered 429; checked a few times per second."""
@@ -34,7 +34,7 @@ _PAUSE_SECONDS = 0.25
 """Between attempts to accept while the system gives no descriptors."""
 
 
-class Server:
+class HttpServer:
     """Listens on a port and serves until it is stopped; signals stay the pipeline's."""
 
     def __init__(self, settings: HttpSettings, service: Service) -> None:
@@ -43,7 +43,7 @@ class Server:
         self._timeout = settings.request_timeout.total_seconds()
         most = settings.max_connection_count
         self._gate = Gate(most, settings.max_connections_per_address or most - most // 5)
-        self._connections: set[Connection] = set()
+        self._connections: set[ClientConnection] = set()
         self._accepted: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
@@ -83,7 +83,7 @@ class Server:
             self._loop.call_soon_threadsafe(self._stopped.set)
             self._thread.join()
 
-    def answered(self, entries: list[Entry]) -> None:
+    def answered(self, entries: list[JournalEntry]) -> None:
         """Pass outcomes from the log's thread to the clients."""
         if not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._service.answered, entries)
@@ -95,11 +95,11 @@ class Server:
 
     # --- Host
 
-    def admit(self, connection: Connection) -> None:
+    def admit(self, connection: ClientConnection) -> None:
         """Register a connection."""
         self._connections.add(connection)
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: ClientConnection) -> None:
         """Forget a connection."""
         self._connections.discard(connection)
 
@@ -162,7 +162,7 @@ class Server:
         is_served = admission is Admission.SERVED
         try:
             await self._loop.connect_accepted_socket(
-                lambda: Connection(self, self._service, (self._timeout, deadline), closed, is_served),
+                lambda: ClientConnection(self, self._service, (self._timeout, deadline), closed, is_served),
                 client,
                 ssl=self._tls,
                 ssl_handshake_timeout=self._timeout if self._tls else None,
@@ -199,7 +199,7 @@ def try_port(settings: HttpSettings) -> None:
     """Check that the port and the certificate can be used, without accepting clients.
 
     Raises:
-        SourceError: As `Server.start`.
+        SourceError: As `HttpServer.start`.
     """
     _tls(settings)
     _bind(settings, listening=False).close()

@@ -15,11 +15,11 @@ import msgspec
 from calve.observe.log import Log as LogLines
 from calve.sources.http import body
 from calve.sources.http.browsers import Browsers
-from calve.sources.http.message import BUG, RefusedError, Request, Response
+from calve.sources.http.message import BUG, Request, RequestRefusedError, Response
 from calve.sources.http.refusals import Refusals
 from calve.sources.http.settings import HttpSettings
-from calve.sources.log.log import Entry, Log, Outcome
-from calve.sources.log.record import Events
+from calve.sources.log.log import AppendOutcome, Journal, JournalEntry
+from calve.sources.log.record import RecordEvents
 
 __all__ = ["Service"]
 
@@ -37,15 +37,15 @@ _LATER = ("retry-after", "5")
 class Service:
     """Answers requests; events go to the log and are answered when they are on disk."""
 
-    def __init__(self, settings: HttpSettings, pipeline: str, log: Log) -> None:
+    def __init__(self, settings: HttpSettings, pipeline: str, log: Journal) -> None:
         self._settings = settings
         self.lines = LogLines(pipeline)
         self.path = settings.path.replace("${pipelineName}", pipeline)
         self._path = self.path.encode()
         self._log = log
-        self._pending: dict[Entry, Request] = {}
-        self._entries: dict[Request, Entry] = {}
-        self._splitting: dict[Request, asyncio.Future[Events | Response]] = {}
+        self._pending: dict[JournalEntry, Request] = {}
+        self._entries: dict[Request, JournalEntry] = {}
+        self._splitting: dict[Request, asyncio.Future[RecordEvents | Response]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, "calve-http-split")
         basic = settings.authentication.http_basic if settings.authentication else None
         self._credentials = f"{basic.username}:{basic.password}".encode() if basic else None
@@ -106,10 +106,10 @@ class Service:
         if entry and self._log.withdraw(entry):
             self._settle(entry, Response(408, "The disk was too slow; nothing of the request is kept.", (_SOON,)))
 
-    def answered(self, entries: list[Entry]) -> None:
+    def answered(self, entries: list[JournalEntry]) -> None:
         """Answer the requests whose entries have their outcome."""
         for entry in entries:
-            self._settle(entry, _RESPONSES[entry.outcome or Outcome.FAILED](entry.why))
+            self._settle(entry, _RESPONSES[entry.outcome or AppendOutcome.FAILED](entry.why))
 
     def too_large(self) -> Response:
         """Return the refusal of a body that is too long."""
@@ -134,32 +134,32 @@ class Service:
         else:
             self._submit(request, split())
 
-    def _split_done(self, request: Request, done: asyncio.Future[Events | Response]) -> None:
+    def _split_done(self, request: Request, done: asyncio.Future[RecordEvents | Response]) -> None:
         if self._splitting.pop(request, None):  # else it waited too long
             self._submit(request, done.result())
 
-    def _split(self, data: bytes, is_packed: bool, request: Request) -> Events | Response:
+    def _split(self, data: bytes, is_packed: bool, request: Request) -> RecordEvents | Response:
         """Return the events of a body, or its refusal; on any thread."""
         most = self._settings.max_request_events
         try:
             if is_packed:
                 data = body.gunzip(data, self.max_body, self._settings.max_compression_ratio)
             return body.split_text(data, most) if request.is_text else body.split(data, most)
-        except RefusedError as error:
+        except RequestRefusedError as error:
             return replace(error.response, text=f"{error.response.text}{request.advice(data)}")
         except Exception as error:  # a bug must not leave the client without an answer
             self.lines.warning(f"http request failed: {error!r}")
             return BUG
 
-    def _submit(self, request: Request, events: Events | Response) -> None:
+    def _submit(self, request: Request, events: RecordEvents | Response) -> None:
         if isinstance(events, Response) or not events.rows:
             self._answer(request, events if isinstance(events, Response) else _accepted(0))
             return
-        entry = Entry(events, request.headers.get(b"idempotency-key", b""), self._headers(request))
+        entry = JournalEntry(events, request.headers.get(b"idempotency-key", b""), self._headers(request))
         self._pending[entry], self._entries[request] = request, entry
         self._log.submit(entry)
 
-    def _settle(self, entry: Entry, response: Response) -> None:
+    def _settle(self, entry: JournalEntry, response: Response) -> None:
         request = self._pending.pop(entry)
         del self._entries[request]
         self._answer(request, _accepted(entry.events.rows) if response.status == 200 else response)
@@ -207,7 +207,11 @@ def _accepted(events: int) -> Response:
 
 
 _RESPONSES = {
-    Outcome.KEPT: lambda why: Response(200),
-    Outcome.FULL: lambda why: Response(429, f"Nothing of the request is kept: {why}. Please retry later", (_LATER,)),
-    Outcome.FAILED: lambda why: Response(503, f"The request may not be kept: {why}. Please retry later", (_LATER,)),
+    AppendOutcome.KEPT: lambda why: Response(200),
+    AppendOutcome.FULL: lambda why: Response(
+        429, f"Nothing of the request is kept: {why}. Please retry later", (_LATER,)
+    ),
+    AppendOutcome.FAILED: lambda why: Response(
+        503, f"The request may not be kept: {why}. Please retry later", (_LATER,)
+    ),
 }

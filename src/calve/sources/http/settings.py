@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from calve.network.host_names import host_name, is_loopback
 from calve.settings import Size, option
-from calve.sources.settings import Claim, Form, SourceSettings
+from calve.sources.settings import Claim, SourceSettings, StateForm
 
 __all__ = ["SETTINGS", "Authentication", "HttpBasic", "HttpSettings", "Unauthenticated"]
 
@@ -57,7 +57,7 @@ class HttpSettings(SourceSettings):
 
     accepts: ClassVar[bool] = True
     replicates: ClassVar[bool] = True
-    remembers: ClassVar[Mapping[str, Form]] = {"": Form.DISK_LOG}
+    remembers: ClassVar[Mapping[str, StateForm]] = {"": StateForm.DISK_LOG}
 
     port: int = option(2021, "TCP port to listen on; 0 takes any free one.", minimum=0, maximum=65535)
     host: str = option(

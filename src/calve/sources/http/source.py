@@ -8,11 +8,11 @@ from dataclasses import replace
 from calve.errors import InvariantError, SourceError
 from calve.sources.http.keys import KeyStore
 from calve.sources.http.reader import HttpReader
-from calve.sources.http.server import Server, try_port
+from calve.sources.http.server import HttpServer, try_port
 from calve.sources.http.service import Service
 from calve.sources.http.settings import HttpSettings
-from calve.sources.log.index import Index, LogPosition
-from calve.sources.log.log import Limits, Log
+from calve.sources.log.index import LogPosition, SegmentIndex
+from calve.sources.log.log import Journal, JournalLimits
 from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext
 from calve.state.folder import StateFolder
 
@@ -30,12 +30,12 @@ class HttpSource:
         self.reader = HttpReader(str(folder.absolute()), settings.kept_headers)
         self._settings = settings
         self._folder = folder
-        self._index = Index(folder)
+        self._index = SegmentIndex(folder)
         self._keys = KeyStore(folder, settings.idempotency_window, settings.idempotency_keys)
-        limits = Limits(settings.max_log_bytes, settings.min_free_bytes)
-        self._log = Log(folder, self._index, self._keys, limits, pipeline)
+        limits = JournalLimits(settings.max_log_bytes, settings.min_free_bytes)
+        self._log = Journal(folder, self._index, self._keys, limits, pipeline)
         self._service = Service(settings, pipeline, self._log)
-        self._server = Server(settings, self._service)
+        self._server = HttpServer(settings, self._service)
         self._serving = False
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:

@@ -25,7 +25,7 @@ from calve.sources.iceberg.spool import Spools
 from calve.sources.iceberg.table_offset import TableOffset
 from calve.sources.source import SourceTable
 
-__all__ = ["MOST_ROWS", "Followed"]
+__all__ = ["MOST_ROWS", "FollowedTable"]
 
 _JOINED = 4
 """At least this number of consecutive small snapshots is joined: reading each takes longer than comparing two."""
@@ -38,7 +38,7 @@ MOST_ROWS = 10_000_000
 """In larger tables no rows with the keys of deleted ones are looked for: reading so many keys takes a second or two."""
 
 
-class Followed:
+class FollowedTable:
     """A table of a source; runs on the driver, called by the pipeline's thread.
 
     Args:

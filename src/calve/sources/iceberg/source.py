@@ -12,7 +12,7 @@ from calve.changes.plan import Planner
 from calve.engine.engine import Engine
 from calve.errors import PositionLostError
 from calve.observe.log import Log
-from calve.sources.iceberg.followed import Followed
+from calve.sources.iceberg.followed import FollowedTable
 from calve.sources.iceberg.protect import Protection
 from calve.sources.iceberg.reader import IcebergReader
 from calve.sources.iceberg.settings import IcebergSourceSettings
@@ -66,7 +66,7 @@ class IcebergSource:
         self._log = Log(pipeline)
         self._spools = Spools(folder)
         self._protection = Protection(pipeline, self._log) if settings.protect_snapshots else None
-        self._tables: dict[str, Followed] = {}
+        self._tables: dict[str, FollowedTable] = {}
         self._begun: dict[str, TableOffset] = {}
         self._passed: dict[str, tuple[TableOffset, TableOffset]] = {}
         """By table: an offset, and the equivalent one after all steps that change no row."""
@@ -150,7 +150,7 @@ class IcebergSource:
             lake = self._lake_of(self._settings.catalog_of(settings))
             planner = planner or Planner(lake.spark)
             load = partial(lake.load_java, settings.table_name)
-            self._tables[settings.table_name] = Followed(planner, settings, load, reloads, self._log)
+            self._tables[settings.table_name] = FollowedTable(planner, settings, load, reloads, self._log)
 
     def _look(self) -> None:
         for table in self._tables.values():

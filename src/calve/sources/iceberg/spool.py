@@ -28,7 +28,7 @@ from calve.state.folder import StateFolder
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["ABOUT", "Part", "Spools"]
+__all__ = ["ABOUT", "SpoolPart", "Spools"]
 
 _PART_ROWS = 100_000
 _SIZES = "sizes.json"
@@ -41,7 +41,7 @@ _EXACT = {
 
 
 @dataclass(frozen=True)
-class Part:
+class SpoolPart:
     """One file of a spool.
 
     Attributes:
@@ -84,7 +84,7 @@ class Spools:
         content = self._content(name)
         return content.table if content else None
 
-    def parts(self, name: str, after: str = "") -> list[Part]:
+    def parts(self, name: str, after: str = "") -> list[SpoolPart]:
         """Return the files of a spool after one of them.
 
         Raises:
@@ -94,7 +94,7 @@ class Spools:
         if content is None:
             hint = "Restore the state; or use a new --state, which reads the table from its start"
             raise SourceError(f"The changes in {self._folder / name} are gone", step="read", target=name, hint=hint)
-        return [Part(name, part, size) for part, size in sorted(content.parts.items()) if part > after and size]
+        return [SpoolPart(name, part, size) for part, size in sorted(content.parts.items()) if part > after and size]
 
     def remove(self, parts: Iterable[tuple[str, str]], kept: Collection[str]) -> None:
         """Remove files that are no longer needed, and empty spools unless they are in `kept`."""

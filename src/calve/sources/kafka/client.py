@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from calve.errors import PositionLostError, SourceError, SourceUnavailableError
 
-__all__ = ["GONE", "Trouble", "lost", "translate"]
+__all__ = ["GONE", "ClientTrouble", "lost", "translate"]
 
 QUIET = {"log_level": 0, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 1000}
 GONE = {
@@ -26,7 +26,7 @@ REFUSED = {
 LOST_HINT = "To continue at the oldest remaining record, set `on_lost_position: earliest` on the source"
 
 
-class Trouble:
+class ClientTrouble:
     """The last error that a client logged; its answers (a time-out) do not contain it.
 
     Args:
@@ -56,7 +56,7 @@ class Trouble:
             self._last = error
 
 
-def translate(error: KafkaException | KafkaError, what: str, trouble: Trouble) -> SourceError:
+def translate(error: KafkaException | KafkaError, what: str, trouble: ClientTrouble) -> SourceError:
     """Convert librdkafka's error to Calve's."""
     cause = error if isinstance(error, KafkaError) else error.args[0]
     code = cause.code() if isinstance(cause, KafkaError) else None

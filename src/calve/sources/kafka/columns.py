@@ -13,10 +13,10 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, TopicPartition
 
 from calve.errors import SourceError
-from calve.sources.kafka.client import Trouble, translate
+from calve.sources.kafka.client import ClientTrouble, translate
 from calve.sources.kafka.consumer import POLL_SECONDS, Connected, Range, Taken, connected, follow, translated
-from calve.sources.kafka.librdkafka import ArrowArray, Complaint, Native, Taking
-from calve.sources.kafka.record import COSTLY, KEY, OFFSET, Form, batch, costly
+from calve.sources.kafka.librdkafka import ArrowArray, Complaint, Native, TakeResult
+from calve.sources.kafka.record import COSTLY, KEY, OFFSET, EventForm, batch, costly
 from calve.sources.source import EVENT, READ_BYTES, READ_ROWS
 
 __all__ = ["Columns", "Wanted", "batches"]
@@ -39,7 +39,7 @@ class Wanted:
     """
 
     range: Range
-    form: Form
+    form: EventForm
     metadata: frozenset[str] | None
 
 
@@ -86,7 +86,7 @@ class Columns:
         Raises:
             SourceError: The partition cannot be read.
         """
-        got = Taking(reached=self._range.start)
+        got = TakeResult(reached=self._range.start)
         arguments = self._records, lent.consumer.queue, _TIMEOUT_MS, rows, self._range.end, got
         code = self._core.calve_kafka_take(*arguments)
         self._hear(lent.trouble)
@@ -96,7 +96,7 @@ class Columns:
         self.size_bytes += got.size_bytes
         return Taken(got.rows, got.size_bytes, got.reached)
 
-    def _hear(self, trouble: Trouble) -> None:
+    def _hear(self, trouble: ClientTrouble) -> None:
         complaint = Complaint()
         while self._core.calve_kafka_complaint(complaint):
             error = KafkaError(complaint.code, complaint.reason.decode(errors="replace"))

@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition, cimpl
 
 from calve.compiled import library
 
-__all__ = ["ArrowArray", "Complaint", "Native", "NativeConsumer", "RefusedError", "Taking", "load"]
+__all__ = ["ArrowArray", "Complaint", "Native", "NativeConsumer", "TakeResult", "UnsupportedSettingsError", "load"]
 
 FUNCTIONS = (
     "rd_kafka_consume_batch_queue",
@@ -32,7 +32,7 @@ _CONSUMER = 1
 _pointer, _text, _int, _size = ctypes.c_void_p, ctypes.c_char_p, ctypes.c_int, ctypes.c_size_t
 
 
-class Taking(ctypes.Structure):
+class TakeResult(ctypes.Structure):
     """The result of one call of `calve_kafka_take`."""
 
     _fields_ = [(name, ctypes.c_int64) for name in ("rows", "size_bytes", "kept", "reached")]
@@ -53,7 +53,7 @@ class ArrowArray(ctypes.Structure):
 SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
     "calve_kafka_functions": (None, [_pointer]),
     "calve_kafka_records": (_pointer, [ctypes.c_uint32]),
-    "calve_kafka_take": (_int, [_pointer, _pointer, _int, _size, ctypes.c_int64, ctypes.POINTER(Taking)]),
+    "calve_kafka_take": (_int, [_pointer, _pointer, _int, _size, ctypes.c_int64, ctypes.POINTER(TakeResult)]),
     "calve_kafka_complaint": (ctypes.c_bool, [ctypes.POINTER(Complaint)]),
     "calve_kafka_batch": (_int, [_pointer, ctypes.POINTER(ArrowArray)]),
     "calve_kafka_free": (None, [_pointer]),
@@ -75,7 +75,7 @@ SIGNATURES: dict[str, tuple[Any, list[Any]]] = {
 }
 
 
-class RefusedError(Exception):
+class UnsupportedSettingsError(Exception):
     """Settings that this consumer does not support; `confluent_kafka.Consumer` accepts or explains them."""
 
 
@@ -112,7 +112,7 @@ class NativeConsumer:
         self._handle: int = self._kafka.rd_kafka_new(_CONSUMER, conf, reason, len(reason))
         if not self._handle:
             self._kafka.rd_kafka_conf_destroy(conf)
-            raise RefusedError
+            raise UnsupportedSettingsError
         self._kafka.rd_kafka_poll_set_consumer(self._handle)
         self.queue: int = self._kafka.rd_kafka_queue_get_consumer(self._handle)
 
@@ -125,7 +125,7 @@ class NativeConsumer:
                 self._kafka.rd_kafka_conf_set_error_cb(conf, native.core.calve_kafka_error)
             elif name.startswith(NEEDS_PYTHON) or self._kafka.rd_kafka_conf_set(conf, *pair, reason, len(reason)):
                 self._kafka.rd_kafka_conf_destroy(conf)
-                raise RefusedError
+                raise UnsupportedSettingsError
         return conf
 
     def assign(self, partitions: Sequence[TopicPartition]) -> None:

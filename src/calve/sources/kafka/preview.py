@@ -10,7 +10,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from calve.sources.kafka.client import Trouble, translate
+from calve.sources.kafka.client import ClientTrouble, translate
 from calve.sources.kafka.consumer import SETTINGS
 from calve.sources.kafka.settings import KafkaSettings
 
@@ -50,7 +50,7 @@ def preview(settings: KafkaSettings) -> TopicPreview:
         SourceError: The brokers refuse.
         SourceUnavailableError: The brokers do not answer.
     """
-    trouble, topic = Trouble(settings.client()), settings.topics[0].name
+    trouble, topic = ClientTrouble(settings.client()), settings.topics[0].name
     consumer = Consumer({**trouble.client, **SETTINGS, "group.id": "calve-init", "auto.offset.reset": "earliest"})
     try:
         topics = consumer.list_topics(timeout=_ANSWER_SECONDS).topics

@@ -12,7 +12,7 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Me
 
 from calve.sources.source import EVENT
 
-__all__ = ["COSTLY", "KEY", "OFFSET", "Form", "Records", "batch", "costly"]
+__all__ = ["COSTLY", "KEY", "OFFSET", "EventForm", "Records", "batch", "costly"]
 
 MESSAGE = "message"
 KEY = "kafka_key"
@@ -24,7 +24,7 @@ TIMESTAMP_TYPES = {  # 0: the record has none
 
 
 @dataclass(frozen=True)
-class Form:
+class EventForm:
     """The form of a topic's events; see `TopicSettings`."""
 
     serde_format: str = "json"
@@ -79,7 +79,7 @@ class Records:
         metadata: The requested expensive attributes; None: all.
     """
 
-    def __init__(self, topic: str, partition: int, form: Form, metadata: frozenset[str] | None) -> None:
+    def __init__(self, topic: str, partition: int, form: EventForm, metadata: frozenset[str] | None) -> None:
         self.rows = 0
         self.size_bytes = 0
         self._topic = topic
@@ -117,7 +117,7 @@ def batch(columns: dict[str, pa.Array], topic: str, partition: int) -> pa.Record
     return pa.record_batch(columns | {name: pa.repeat(value, rows) for name, value in same.items()})
 
 
-def _events(block: Sequence[Message], form: Form) -> pa.Array:
+def _events(block: Sequence[Message], form: EventForm) -> pa.Array:
     """Return events; null for a tombstone, which a change stream skips and other formats reject as malformed."""
     values: Iterable[bytes | None] = map(Message.value, block)
     if not form.is_value:

@@ -26,7 +26,7 @@ __all__ = [
     "KafkaSettings",
     "Login",
     "Sasl",
-    "Scram",
+    "ScramLogin",
     "TopicSettings",
 ]
 
@@ -135,7 +135,7 @@ class Login:
 
 
 @dataclass(frozen=True)
-class Scram(Login):
+class ScramLogin(Login):
     """A user of the brokers, with SCRAM."""
 
     mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512"] = option("SCRAM-SHA-512", "The SCRAM mechanism.")
@@ -146,7 +146,7 @@ class Sasl:
     """How Calve logs in."""
 
     plaintext: Login | None = option(None, "User and password (SASL/PLAIN).", aliases=("plain",))
-    scram: Scram | None = option(None, "User and password (SASL/SCRAM); the password is never sent.")
+    scram: ScramLogin | None = option(None, "User and password (SASL/SCRAM); the password is never sent.")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Reject everything but exactly one mechanism."""

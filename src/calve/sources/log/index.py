@@ -13,7 +13,7 @@ from calve.sources.log.storage import lost, storage_in
 from calve.sources.source import Backlog, Planned, Position, Split
 from calve.state.folder import StateFolder
 
-__all__ = ["SPLIT_BYTES", "Index", "LogPosition"]
+__all__ = ["SPLIT_BYTES", "LogPosition", "SegmentIndex"]
 
 SPLIT_BYTES = 8 << 20
 """The approximate size of a split; a smaller one is not worth a task."""
@@ -35,7 +35,7 @@ class LogPosition(NamedTuple):
         return self._asdict()
 
 
-class Index:
+class SegmentIndex:
     """The segments of the log, up to their durable end. Any thread may call it.
 
     Args:

@@ -16,20 +16,20 @@ from calve.errors import CalveError
 from calve.observe.humanize import size as shown_size
 from calve.observe.log import Log as LogLines
 from calve.sources.log import record
-from calve.sources.log.index import Index, LogPosition
-from calve.sources.log.record import SEGMENT_HEAD_BYTES, Events
+from calve.sources.log.index import LogPosition, SegmentIndex
+from calve.sources.log.record import SEGMENT_HEAD_BYTES, RecordEvents
 from calve.sources.log.segment import Segment
 from calve.sources.log.storage import storage_in
 from calve.state.folder import StateFolder
 
-__all__ = ["Entry", "Keys", "Limits", "Log", "Outcome"]
+__all__ = ["AppendOutcome", "Journal", "JournalEntry", "JournalKeys", "JournalLimits"]
 
 _GROUP_BYTES = 16 << 20
 """The most bytes that share one fsync: limits the wait of the first entry, and the memory of all."""
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
-class Outcome(enum.Enum):
+class AppendOutcome(enum.Enum):
     """The result of an entry's events."""
 
     KEPT = "kept"  # durable, now or earlier under the same key
@@ -38,7 +38,7 @@ class Outcome(enum.Enum):
 
 
 @dataclass(eq=False)
-class Entry:
+class JournalEntry:
     """Events that wait for the disk together, e.g. those of one request.
 
     Attributes:
@@ -47,11 +47,11 @@ class Entry:
         begins: Whether the entry begins a new segment.
     """
 
-    events: Events
+    events: RecordEvents
     key: bytes = b""
     headers: bytes = b""
     begins: bool = False
-    outcome: Outcome | None = None
+    outcome: AppendOutcome | None = None
     why: str = ""
     size: int = field(init=False)
 
@@ -60,7 +60,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Limits:
+class JournalLimits:
     """Bounds of the log, in bytes; `free_bytes` is of its disk, if it is on one."""
 
     log_bytes: int
@@ -68,7 +68,7 @@ class Limits:
     segment_bytes: int = 128 << 20
 
 
-class Keys(Protocol):
+class JournalKeys(Protocol):
     """The memory of the keys of entries; used by the log's thread only."""
 
     def __contains__(self, key: bytes) -> bool:
@@ -89,28 +89,30 @@ class Keys(Protocol):
         ...
 
 
-class Log:
+class Journal:
     """Keeps entries in segments under a folder, local or on an object store.
 
     One thread writes, rolls and deletes: it writes all waiting entries with one fsync, or as one object, and passes
     them to `answered`. `submit`, `withdraw` and `release` may be called from any thread.
     """
 
-    def __init__(self, folder: StateFolder, index: Index, keys: Keys, limits: Limits, pipeline: str = "") -> None:
+    def __init__(
+        self, folder: StateFolder, index: SegmentIndex, keys: JournalKeys, limits: JournalLimits, pipeline: str = ""
+    ) -> None:
         self._folder = folder
         self._index = index
         self._keys = keys
         self._limits = limits
         self._lines = LogLines(pipeline)
         self._tail = storage_in(folder).end(self._lines)
-        self._waiting: deque[Entry] = deque()
+        self._waiting: deque[JournalEntry] = deque()
         self._released: LogPosition | None = None
         self._closing = self._ended = False
         self._wake = threading.Condition()
         self._thread = threading.Thread(target=self._run, name="calve-log", daemon=True)
-        self._answered: Callable[[list[Entry]], None] = lambda entries: None
+        self._answered: Callable[[list[JournalEntry]], None] = lambda entries: None
 
-    def open(self, answered: Callable[[list[Entry]], None]) -> None:
+    def open(self, answered: Callable[[list[JournalEntry]], None]) -> None:
         """Continue after the end that the index found on disk, and start the thread.
 
         Raises:
@@ -131,13 +133,13 @@ class Log:
         """Whether its thread runs."""
         return self._thread.is_alive()
 
-    def submit(self, entry: Entry) -> None:
+    def submit(self, entry: JournalEntry) -> None:
         """Submit an entry; `answered` gets it with its outcome."""
         with self._wake:
             self._waiting.append(entry)
             self._wake.notify()
 
-    def withdraw(self, entry: Entry) -> bool:
+    def withdraw(self, entry: JournalEntry) -> bool:
         """Withdraw an entry; return False if it is already being written, and so will be answered."""
         with self._wake, suppress(ValueError):
             self._waiting.remove(entry)
@@ -191,8 +193,8 @@ class Log:
         if (empty := self._tail.close()) is not None:
             self._index.add(empty)
 
-    def _take(self) -> list[Entry]:
-        group: list[Entry] = []
+    def _take(self) -> list[JournalEntry]:
+        group: list[JournalEntry] = []
         size = 0
         while self._waiting and (not group or self._joins(size)):
             group.append(self._waiting.popleft())
@@ -203,39 +205,39 @@ class Log:
         """Return whether the next entry can share the fsync of a group with so many bytes."""
         return not self._waiting[0].begins and size + self._waiting[0].size <= _GROUP_BYTES
 
-    def _settle(self, group: list[Entry]) -> None:
+    def _settle(self, group: list[JournalEntry]) -> None:
         """Set the outcome of every entry of a group."""
         try:
             self._tail.repair()
             self._write(self._admit(group))
-            outcome, why = Outcome.KEPT, ""
+            outcome, why = AppendOutcome.KEPT, ""
         except Exception as error:  # whatever the error is, no entry may wait forever
             outcome, why = self._after(error)
         for entry in group:
             if entry.outcome is None:
                 entry.outcome, entry.why = outcome, why
 
-    def _admit(self, group: list[Entry]) -> list[Entry]:
+    def _admit(self, group: list[JournalEntry]) -> list[JournalEntry]:
         """Select the entries to write: no duplicate keys, and only while there is space."""
         free, limits = self._tail.free_bytes(), self._limits
         room = min(limits.log_bytes - self._index.size_bytes, free - limits.free_bytes)
         why = f"the log of accepted events is full (max_log_bytes: {shown_size(limits.log_bytes)})"
         if room == free - limits.free_bytes:
             why = f"its disk is nearly full: {shown_size(free)} free (min_free_bytes: {shown_size(limits.free_bytes)})"
-        admitted: list[Entry] = []
+        admitted: list[JournalEntry] = []
         keys: set[bytes] = set()
         for entry in group:
             if entry.key and (entry.key in keys or entry.key in self._keys):
                 continue
             if entry.size > room:
-                entry.outcome, entry.why = Outcome.FULL, why
+                entry.outcome, entry.why = AppendOutcome.FULL, why
                 continue
             room -= entry.size
             keys.add(entry.key)
             admitted.append(entry)
         return admitted
 
-    def _write(self, entries: list[Entry]) -> None:
+    def _write(self, entries: list[JournalEntry]) -> None:
         if not entries:
             return
         size = sum(entry.size for entry in entries)
@@ -250,18 +252,21 @@ class Log:
         self._keys.add([(now, entry.key) for entry in entries if entry.key])
         self._index.grow([(entry.size, entry.events.rows, entry.key) for entry in entries], now)
 
-    def _after(self, error: Exception) -> tuple[Outcome, str]:
+    def _after(self, error: Exception) -> tuple[AppendOutcome, str]:
         """Clean up after a failed write, so that a refusal is correct."""
         if isinstance(error, CalveError):
-            return Outcome.FAILED, "another driver runs it by now" if self.overtaken else "the store does not answer"
+            return (
+                AppendOutcome.FAILED,
+                "another driver runs it by now" if self.overtaken else "the store does not answer",
+            )
         self._lines.warning(f"log not written: {error!r}", folder=str(self._folder))
         try:
             self._tail.repair()
         except OSError:
-            return Outcome.FAILED, "the disk fails"
+            return AppendOutcome.FAILED, "the disk fails"
         if isinstance(error, OSError) and error.errno in _NO_SPACE:
-            return Outcome.FULL, "the disk is full"
-        return Outcome.FAILED, "the disk fails"
+            return AppendOutcome.FULL, "the disk is full"
+        return AppendOutcome.FAILED, "the disk fails"
 
     def _delete_before(self, at: LogPosition) -> None:
         """Delete segments completely before a position, even the open one if all of it is done."""

@@ -18,8 +18,8 @@ __all__ = [
     "MAX_EVENTS_BYTES",
     "SEGMENT_HEAD_BYTES",
     "BadRecordError",
-    "Events",
-    "Head",
+    "RecordEvents",
+    "RecordHead",
     "check_body",
     "durable_after",
     "pack",
@@ -47,7 +47,7 @@ class BadRecordError(ValueError):
 
 
 @dataclass(frozen=True)
-class Events:
+class RecordEvents:
     """The events of one entry, split but not decoded."""
 
     rows: int
@@ -56,7 +56,7 @@ class Events:
 
 
 @dataclass(frozen=True)
-class Head:
+class RecordHead:
     """The head of a record.
 
     Attributes:
@@ -94,7 +94,7 @@ def parse_segment_head(data: bytes) -> int:
     return int(_SEGMENT.unpack(data)[1])
 
 
-def pack(events: Events, key: bytes, headers: bytes, durable: int, time_ms: int) -> list[bytes]:
+def pack(events: RecordEvents, key: bytes, headers: bytes, durable: int, time_ms: int) -> list[bytes]:
     """Build a record as pieces to be joined."""
     crc = 0
     for part in (key, headers, events.lengths, events.data):
@@ -103,12 +103,12 @@ def pack(events: Events, key: bytes, headers: bytes, durable: int, time_ms: int)
     return [_PREFIX.pack(MAGIC, zlib.crc32(fixed)), fixed, key, headers, events.lengths, events.data]
 
 
-def packed_bytes(events: Events, key: bytes, headers: bytes) -> int:
+def packed_bytes(events: RecordEvents, key: bytes, headers: bytes) -> int:
     """Return the size of a record before it is built."""
     return HEAD_BYTES + len(key) + len(headers) + len(events.lengths) + len(events.data)
 
 
-def parse_head(buffer: Any, offset: int, end: int) -> Head:
+def parse_head(buffer: Any, offset: int, end: int) -> RecordHead:
     """Parse the head of the record at an offset, and check that the record ends before `end`.
 
     Raises:
@@ -120,13 +120,13 @@ def parse_head(buffer: Any, offset: int, end: int) -> Head:
     fixed = bytes(buffer[offset + _PREFIX.size : offset + HEAD_BYTES])
     if magic != MAGIC or crc != zlib.crc32(fixed):
         raise BadRecordError("the head of a record is damaged")
-    head = Head(*_FIXED.unpack(fixed))
+    head = RecordHead(*_FIXED.unpack(fixed))
     if head.size > end - offset:
         raise BadRecordError("the record is cut off")
     return head
 
 
-def check_body(buffer: Any, offset: int, head: Head) -> None:
+def check_body(buffer: Any, offset: int, head: RecordHead) -> None:
     """Check that a record's body is unchanged.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calve.sources.log import record
-from calve.sources.log.record import BadRecordError, Head
+from calve.sources.log.record import BadRecordError, RecordHead
 from calve.sources.log.segment import damaged
 from calve.sources.log.storage import storage_in
 from calve.sources.source import Split
@@ -14,8 +14,8 @@ from calve.state.folder import StateFolder
 __all__ = ["records"]
 
 
-def records(folder: StateFolder, split: Split) -> Iterator[tuple[Head, memoryview]]:
-    """Yield the records of a split of `Index.plan`, in order: each with its head, and everything after it.
+def records(folder: StateFolder, split: Split) -> Iterator[tuple[RecordHead, memoryview]]:
+    """Yield the records of a split of `SegmentIndex.plan`, in order: each with its head, and everything after it.
 
     Raises:
         SourceError: The log is not there or damaged.

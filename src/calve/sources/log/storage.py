@@ -71,7 +71,7 @@ class SegmentFiles:
         return Tail(self.folder)
 
     def read(self, split: Split) -> bytes:
-        """Return the records of a split of `Index.plan`; runs on executors.
+        """Return the records of a split of `SegmentIndex.plan`; runs on executors.
 
         Raises:
             SourceError: They cannot be read.
@@ -114,7 +114,7 @@ class SegmentObjects:
         return StoreTail(self.folder, lines)
 
     def read(self, split: Split) -> bytes:
-        """Return the records of a split of `Index.plan`; runs on executors."""
+        """Return the records of a split of `SegmentIndex.plan`; runs on executors."""
         number, start, end = int(Path(split.body["file"]).stem), split.body["start"], split.body["end"]
         parts, log = split.body["parts"], store_chain.place(self.folder)
 

@@ -28,7 +28,7 @@ from calve.sources.log.segment import IsEnd, Segment, check_border, damaged
 from calve.state.folder import Listed
 from calve.state.store_folder import StoreFolder
 
-__all__ = ["Kind", "clear", "head", "name", "names_of", "place", "take_over"]
+__all__ = ["SegmentCause", "clear", "head", "name", "names_of", "place", "take_over"]
 
 _HEAD = struct.Struct("<16sB16s")
 _MAGIC = b"calve log head 1"
@@ -38,7 +38,7 @@ _FETCHED_BYTES = 64 << 20
 _ATTEMPTS = 10
 
 
-class Kind(enum.IntEnum):
+class SegmentCause(enum.IntEnum):
     """Why a segment begins."""
 
     NEXT = 0  # its driver went on, or nobody writes the one before
@@ -60,7 +60,7 @@ def name(number: int, offset: int) -> str:
     return f"{number:012d}-{offset:020d}"
 
 
-def head(kind: Kind) -> bytes:
+def head(kind: SegmentCause) -> bytes:
     """Build the head of a segment; no other head is equal."""
     return _HEAD.pack(_MAGIC, kind, uuid.uuid4().bytes)
 
@@ -115,7 +115,7 @@ class _Chain:
     is_end: IsEnd
     live: list[Segment] = field(default_factory=list)
     _stray: list[str] = field(default_factory=list)
-    _last: Kind | None = None
+    _last: SegmentCause | None = None
     _is_cut: bool = False
 
     def read(self) -> None:
@@ -152,7 +152,7 @@ class _Chain:
             self._is_cut = True
             return
         self._is_cut, self._last = False, kind
-        new = Segment(number + 1, offset, is_fence=kind is Kind.TAKEN)
+        new = Segment(number + 1, offset, is_fence=kind is SegmentCause.TAKEN)
         self._mark(new)
         self.live.append(new)
 
@@ -165,8 +165,8 @@ class _Chain:
         while True:
             last = self.live[-1] if self.live else None
             end = (last.number, last.end) if last else (0, 0)
-            is_unwritten = last is None or (self._last is Kind.CLOSED and last.end == SEGMENT_HEAD_BYTES)
-            mine = head(Kind.NEXT if is_unwritten else Kind.TAKEN)
+            is_unwritten = last is None or (self._last is SegmentCause.CLOSED and last.end == SEGMENT_HEAD_BYTES)
+            mine = head(SegmentCause.NEXT if is_unwritten else SegmentCause.TAKEN)
             content = mine if self.folder.create(name(*end), mine) else self._there(name(*end))
             self.add(*end, content)
             if content == mine:
@@ -215,11 +215,11 @@ def _grow(segment: Segment, content: bytes, chain: _Chain) -> None:
             segment.mark_end()
 
 
-def _kind_of(content: bytes) -> Kind | None:
+def _kind_of(content: bytes) -> SegmentCause | None:
     """Return the kind of a head; None: these are records."""
     if len(content) != _HEAD.size or not content.startswith(_MAGIC):
         return None
-    return Kind(_HEAD.unpack(content)[1])
+    return SegmentCause(_HEAD.unpack(content)[1])
 
 
 def _fetched(folder: StoreFolder, listed: Sequence[Listed]) -> Iterator[tuple[str, bytes]]:

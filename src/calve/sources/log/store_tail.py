@@ -10,7 +10,7 @@ from calve.network.backoff import delay
 from calve.observe.log import Log as LogLines
 from calve.sources.log import store_chain
 from calve.sources.log.segment import Segment
-from calve.sources.log.store_chain import Kind
+from calve.sources.log.store_chain import SegmentCause
 from calve.state.store_folder import StoreFolder
 
 __all__ = ["StoreTail"]
@@ -72,7 +72,7 @@ class StoreTail:
         Raises:
             CalveError: See `write`.
         """
-        return self._begin(Kind.NEXT)
+        return self._begin(SegmentCause.NEXT)
 
     def delete(self, old: Segment) -> None:
         """Delete a closed segment, soon. What is left of it after a crash is deleted after the next start."""
@@ -97,12 +97,12 @@ class StoreTail:
         self._closed = True
         self._remover.shutdown()
         try:
-            return self._begin(Kind.CLOSED)
+            return self._begin(SegmentCause.CLOSED)
         except CalveError as error:  # then the next driver keeps this one out
             self._lines.debug(f"the log was not closed: {error}")
             return None
 
-    def _begin(self, kind: Kind) -> Segment:
+    def _begin(self, kind: SegmentCause) -> Segment:
         self._create(store_chain.head(kind))
         self.segment = Segment(self.segment.number + 1, self.segment.end)
         return self.segment

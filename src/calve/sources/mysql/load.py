@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from calve.errors import SourceUnavailableError
 from calve.sources.database.outbox import Block
-from calve.sources.database.pieces import Piece, grouped
+from calve.sources.database.pieces import ChunkRows, grouped
 from calve.sources.database.stopped import UnreadableError, unreadable
 from calve.sources.database.table import Table
 from calve.sources.mysql.catalog.database import CatalogTable, Database
@@ -74,7 +74,7 @@ def _chunks(connection: Connection, table: Table, size: int) -> Iterator[dict[st
 
 def read_chunk(
     settings: MysqlSettings, folder: StateFolder, table: Table, chunk: dict[str, Any], name: str
-) -> Iterator[Piece]:
+) -> Iterator[ChunkRows]:
     """Yield the rows of a chunk as columns; those of a table without a key with the position of which they are.
 
     Raises:
@@ -86,7 +86,7 @@ def read_chunk(
         _require_order(connection, table, at is None)
         result_columns, blocks = connection.execute(_select(table, chunk))
         for group in grouped(blocks, lambda block: len(block.data)):
-            yield Piece(columns_of(_joined(group), result_columns, table.columns), at=at)
+            yield ChunkRows(columns_of(_joined(group), result_columns, table.columns), at=at)
 
 
 def _require_order(connection: Connection, table: Table, begins: bool) -> None:

@@ -7,14 +7,14 @@ from calve.sources.mysql.catalog.database import Database
 from calve.sources.mysql.failure import explained, session
 from calve.sources.mysql.protocol.quote import quoted
 from calve.sources.mysql.settings import MysqlSettings
-from calve.sources.preview import Preview
+from calve.sources.preview import DatabasePreview
 
 __all__ = ["preview"]
 
 _STEP = "init"
 
 
-def preview(settings: MysqlSettings) -> Preview:
+def preview(settings: MysqlSettings) -> DatabasePreview:
     """Return the tables that the settings select.
 
     Raises:
@@ -26,4 +26,4 @@ def preview(settings: MysqlSettings) -> Preview:
         selected = [table for table in database.tables() if settings.selected.has(table.schema, table.name)]
         described = database.described(selected[:MOST_TABLES], settings.shown)
         tables = tuple(previewed(table, quoted, connection.query) for table in described)
-        return Preview(tables, len(selected) - len(tables))
+        return DatabasePreview(tables, len(selected) - len(tables))

@@ -11,7 +11,7 @@ import pyarrow as pa
 from calve.sources.database.attributes import OfTransaction
 from calve.sources.database.change import Change, Row
 from calve.sources.database.changes import Decoded
-from calve.sources.database.pieces import Piece
+from calve.sources.database.pieces import ChunkRows
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.table import Table
 from calve.sources.database.values import converted
@@ -32,7 +32,7 @@ class MysqlReader(DatabaseReader):
     own: ClassVar[Mapping[str, OfTransaction]] = OWN
     oid_at: ClassVar[int] = 0
 
-    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[Piece]:
+    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[ChunkRows]:
         """See `DatabaseReader.chunk`."""
         folder = state_folder_at(self.folder)
         return read_chunk(self.settings, folder, table, chunk, f"calve {self.pipeline} load")

@@ -28,7 +28,7 @@ from calve.sources.mysql.protocol.wire import Connection
 from calve.sources.mysql.rows import log_rows
 from calve.sources.mysql.settings import MysqlSettings
 
-__all__ = ["Stream"]
+__all__ = ["BinlogStream"]
 
 _LOOK_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
@@ -36,7 +36,7 @@ _SILENCE_SECONDS = 30.0
 _STANDALONE, _PREPARED = 1, 64
 
 
-class Stream(DatabaseStream):
+class BinlogStream(DatabaseStream):
     """The reader of one server's binary log."""
 
     def _read(self) -> None:
@@ -81,7 +81,12 @@ class _Session(TableSession):
     """One connection of the stream, from its start to its loss: the events of the log, and where transactions end."""
 
     def __init__(
-        self, stream: Stream, target: Target, sessions: tuple[Connection, Connection], server: Server, start: LogPlace
+        self,
+        stream: BinlogStream,
+        target: Target,
+        sessions: tuple[Connection, Connection],
+        server: Server,
+        start: LogPlace,
     ) -> None:
         super().__init__(stream, target, Database(sessions[1], server.generation))
         self._connection = sessions[0]

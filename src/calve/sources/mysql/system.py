@@ -9,7 +9,7 @@ from typing import Any
 from calve.errors import CalveError, SourceError, SourceUnavailableError
 from calve.observe.log import Log
 from calve.sources.database.own_targets import OwnTargets
-from calve.sources.database.reload import Beginning
+from calve.sources.database.reload import ReloadStart
 from calve.sources.database.stream import Target
 from calve.sources.database.survey import as_texts
 from calve.sources.database.system import ANY, STEP, DatabaseSystem
@@ -26,7 +26,7 @@ from calve.sources.mysql.position.gtids import DurableGtids
 from calve.sources.mysql.position.servers import Server, current, followed
 from calve.sources.mysql.protocol.wire import Connection
 from calve.sources.mysql.settings import MysqlSettings
-from calve.sources.mysql.stream import Stream
+from calve.sources.mysql.stream import BinlogStream
 from calve.sources.source import SharedTargets, no_shared_targets
 from calve.sources.source_files import encoded, read_json
 
@@ -88,9 +88,9 @@ class MysqlSystem(DatabaseSystem):
         )
         return as_texts(tables, odd, self._parts.lines)
 
-    def follow(self, target: Target, until: int | None) -> Stream:
+    def follow(self, target: Target, until: int | None) -> BinlogStream:
         """See `DatabaseSystem`."""
-        return Stream(target, until)
+        return BinlogStream(target, until)
 
     def loaded_until(self) -> int:
         """Return the end of the log after the load; as long as the server does not answer, a position after all."""
@@ -107,7 +107,7 @@ class MysqlSystem(DatabaseSystem):
         parts.files.write(_LOADED, encoded(end))
         return end
 
-    def begin_reload(self, settings: MysqlSettings) -> Beginning:
+    def begin_reload(self, settings: MysqlSettings) -> ReloadStart:
         """See `DatabaseSystem`."""
         parts = self._parts
         with session(parts.settings, STEP, f"calve {parts.pipeline} reload") as connection:
@@ -120,7 +120,7 @@ class MysqlSystem(DatabaseSystem):
             chosen, read_tables = prepare.chosen(database, settings), parts.epochs.tables.values()
             tables = self._surveyed(connection, renumbered(preparation.tables, read_tables), chosen)
             chunks = load.chunks(connection, tables, chosen)
-            return Beginning(start, tables, chunks, self._end(database))
+            return ReloadStart(start, tables, chunks, self._end(database))
 
     def _same(self, connection: Connection, server: Server) -> Database:
         """Return the catalog of the server that is read.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from calve.sources.database.pieces import Piece
+from calve.sources.database.pieces import ChunkRows
 from calve.sources.database.stopped import INTERRUPTED, UnreadableError, unreadable
 from calve.sources.database.table import Table
 from calve.sources.postgres.catalog.database import Database
@@ -47,7 +47,7 @@ def chunks(database: Database, tables: Iterable[Table], page_bytes: int) -> list
 
 def read_chunk(
     settings: PostgresSettings, folder: StateFolder, table: Table, chunk: dict[str, Any], name: str
-) -> Iterator[Piece]:
+) -> Iterator[ChunkRows]:
     """Yield the rows of a chunk as columns of texts.
 
     Raises:
@@ -63,7 +63,7 @@ def read_chunk(
         with unreadable(_CHANGED):
             _lock(connection, chunk)
             for texts in connection.copy_out(_copy(table, chunk), len(table.columns)):
-                yield Piece(texts, snapshot.until > 0)
+                yield ChunkRows(texts, snapshot.until > 0)
 
 
 def _lock(connection: Connection, chunk: dict[str, Any]) -> None:

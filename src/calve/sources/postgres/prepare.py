@@ -13,7 +13,7 @@ from calve.sources.database.preparation import SHOWN, Preparation, without_key
 from calve.sources.database.table import Table
 from calve.sources.database.target_names import key_fault, names_fault
 from calve.sources.postgres.catalog.database import CatalogTable, Database, Publication
-from calve.sources.postgres.catalog.identity import Fault, Identity, faults
+from calve.sources.postgres.catalog.identity import FollowFault, TableIdentity, faults
 from calve.sources.postgres.catalog.publication import creation
 from calve.sources.postgres.protocol.quote import literal, qualified, quoted
 from calve.sources.postgres.settings import PostgresSettings
@@ -54,7 +54,7 @@ def inspect(database: Database, settings: PostgresSettings, pipeline: str, may_r
     good = [table for table in tables if not of_tables[table.oid]]
     catalog_table = [
         *_server(database),
-        *([] if chosen else [Fault(_nothing(settings, publication))]),
+        *([] if chosen else [FollowFault(_nothing(settings, publication))]),
         *_keyless(chosen, of_tables),
         *(fault for table in chosen for fault in of_tables[table.oid] if not fault.is_keyless),
         *_rights(database, settings, chosen, may_replicate),
@@ -67,19 +67,21 @@ def inspect(database: Database, settings: PostgresSettings, pipeline: str, may_r
     )
 
 
-def _keyless(chosen: Sequence[CatalogTable], of_tables: Mapping[int, Sequence[Fault]]) -> Iterator[Fault]:
+def _keyless(chosen: Sequence[CatalogTable], of_tables: Mapping[int, Sequence[FollowFault]]) -> Iterator[FollowFault]:
     """Yield one sentence about all tables without a key, and the SQL for each."""
     tables = [table for table in chosen if any(fault.is_keyless for fault in of_tables[table.oid])]
     fixes = [fault.fix for table in tables for fault in of_tables[table.oid] if fault.is_keyless]
     for why in without_key([table.full_name for table in tables]):
-        yield Fault(why, "; ".join(fixes[:SHOWN]))
+        yield FollowFault(why, "; ".join(fixes[:SHOWN]))
 
 
-def table_faults(database: Database, settings: PostgresSettings, entry: CatalogTable, publication: str) -> list[Fault]:
+def table_faults(
+    database: Database, settings: PostgresSettings, entry: CatalogTable, publication: str
+) -> list[FollowFault]:
     """Return what is wrong with a table that is not published yet."""
     table = next(iter(database.described([entry], publication)), None)
     identity = database.identities([entry]).get(entry.oid)
-    unreadable = [Fault("the user may not read it")] if entry.unreadable or entry.is_hidden else []
+    unreadable = [FollowFault("the user may not read it")] if entry.unreadable or entry.is_hidden else []
     return [*_table_faults(entry, table, identity, None, settings), *unreadable]
 
 
@@ -94,36 +96,36 @@ def warn(preparation: Preparation, settings: PostgresSettings, pipeline: str, lo
         )
 
 
-def _server(database: Database) -> Iterator[Fault]:
+def _server(database: Database) -> Iterator[FollowFault]:
     if database.version < _OLDEST:
-        yield Fault(f"version {database.setting('server_version')} is older than 12")
+        yield FollowFault(f"version {database.setting('server_version')} is older than 12")
     if (level := database.setting("wal_level")) != "logical":
-        yield Fault(
+        yield FollowFault(
             f"wal_level is {level}, not logical (a change needs a restart of the server)",
             "ALTER SYSTEM SET wal_level = logical",
         )
     if database.setting("server_encoding") == "SQL_ASCII":
-        yield Fault("the database's encoding is SQL_ASCII, so its texts have no known characters")
+        yield FollowFault("the database's encoding is SQL_ASCII, so its texts have no known characters")
 
 
 def _rights(
     database: Database, settings: PostgresSettings, chosen: Sequence[CatalogTable], may_replicate: bool
-) -> Iterator[Fault]:
+) -> Iterator[FollowFault]:
     """Yield all rights that the user lacks."""
     user = quoted(settings.username)
     if not may_replicate:
         is_rds = database.has_role("rds_replication")
         grant = f"GRANT rds_replication TO {user}" if is_rds else f"ALTER ROLE {user} REPLICATION"
-        yield Fault(f"the user {settings.username} may not replicate", grant)
+        yield FollowFault(f"the user {settings.username} may not replicate", grant)
     if unreadable := [table for table in chosen if table.unreadable]:
         schemas = dict.fromkeys(quoted(schema) for table in unreadable for schema, _ in table.unreadable)
         names = [f"{quoted(schema)}.{quoted(name)}" for table in unreadable for schema, name in table.unreadable]
-        yield Fault(
+        yield FollowFault(
             f"the user {settings.username} may not read {_shown(unreadable)}",
             f"GRANT USAGE ON SCHEMA {', '.join(schemas)} TO {user}; GRANT SELECT ON {', '.join(names)} TO {user}",
         )
     if hidden := [table for table in chosen if table.is_hidden]:
-        yield Fault(
+        yield FollowFault(
             f"row-level security hides rows of {_shown(hidden)} from the user {settings.username}",
             f"ALTER ROLE {user} BYPASSRLS",
         )
@@ -131,40 +133,40 @@ def _rights(
 
 def _unpublished(
     database: Database, settings: PostgresSettings, name: str, tables: Sequence[Table], chosen: Sequence[CatalogTable]
-) -> Iterator[Fault]:
+) -> Iterator[FollowFault]:
     """Yield that the publication is missing, if the user may not create it; the SQL has the tables without faults."""
     if not all(table.is_owned for table in chosen) or not database.may_create:
         sql = creation(name, tables, database.version) if tables else ""
-        yield Fault(f"there is no publication {name}, and the user {settings.username} may not create it", sql)
+        yield FollowFault(f"there is no publication {name}, and the user {settings.username} may not create it", sql)
 
 
-def _partial(publication: Publication | None, name: str, settings: PostgresSettings) -> Iterator[Fault]:
+def _partial(publication: Publication | None, name: str, settings: PostgresSettings) -> Iterator[FollowFault]:
     if publication is None:
         return
     sql = f"ALTER PUBLICATION {quoted(name)} SET (publish = 'insert, update, delete, truncate')"
     is_own = settings.publication is None
     if not publication.is_whole:
         why = f"the publication {name} leaves out inserts, updates or deletes"
-        yield Fault(why, sql) if is_own else Fault(f"{why}: set another `publication`")
+        yield FollowFault(why, sql) if is_own else FollowFault(f"{why}: set another `publication`")
     elif not publication.truncates and settings.on_truncate != "ignore":
         why = f"the publication {name} leaves out TRUNCATE, so rows that it removes would stay without a word"
         other = "set on_truncate: ignore" if is_own else "set another `publication`, or on_truncate: ignore"
-        yield Fault(f"{why}: {other}", sql if is_own else "")
+        yield FollowFault(f"{why}: {other}", sql if is_own else "")
 
 
 def _slot(
     database: Database, name: str, settings: PostgresSettings, publication: Publication | None
-) -> Iterator[Fault]:
+) -> Iterator[FollowFault]:
     slot = database.slot(name)
     if slot is not None and (slot.plugin != PLUGIN or slot.database != settings.database):
-        yield Fault(f"the slot {name} is not of this pipeline ({slot.owner}): set another `slot`")
+        yield FollowFault(f"the slot {name} is not of this pipeline ({slot.owner}): set another `slot`")
     elif slot is not None and publication is None:
         drop = (
             ""
             if slot.is_active
             else f", or drop it if nobody needs it: SELECT pg_drop_replication_slot({literal(name)})"
         )
-        yield Fault(
+        yield FollowFault(
             f"the slot {name} ({slot.owner}) is older than its publication would be, which then cannot be read: set "
             f"another `slot`{drop}"
         )
@@ -197,25 +199,27 @@ def _lists(publication: Publication | None, chosen: Sequence[CatalogTable]) -> d
 def _table_faults(
     entry: CatalogTable,
     table: Table | None,
-    identity: Identity | None,
+    identity: TableIdentity | None,
     publication: Publication | None,
     settings: PostgresSettings,
-) -> Iterator[Fault]:
+) -> Iterator[FollowFault]:
     """Yield what is wrong with a table."""
     if table is None or identity is None:
-        yield Fault(f"{entry.full_name} has no columns: exclude it")
+        yield FollowFault(f"{entry.full_name} has no columns: exclude it")
         return
     if publication is not None and (entry.schema, entry.name) in publication.filtered:
-        yield Fault(f"the publication has only some rows of {table.full_name}: exclude the table, or publish all rows")
+        yield FollowFault(
+            f"the publication has only some rows of {table.full_name}: exclude the table, or publish all rows"
+        )
     table = table.completed(settings.merge_tables, settings.no_key == "append")
     if fault := names_fault(table):
-        yield Fault(f"{table.full_name}: {fault}: rename it, or exclude the table")
+        yield FollowFault(f"{table.full_name}: {fault}: rename it, or exclude the table")
     yield from faults(identity, settings.no_key == "append")
     listed_columns = publication.columns.get((entry.schema, entry.name)) if publication else None
     if missing := [name for name in identity.key if listed_columns is not None and name not in listed_columns]:
-        yield Fault(f"the publication leaves out {', '.join(missing)}, which is in the key of {table.full_name}")
+        yield FollowFault(f"the publication leaves out {', '.join(missing)}, which is in the key of {table.full_name}")
     if table.keys and (fault := key_fault(table)):
-        yield Fault(
+        yield FollowFault(
             f"{table.full_name} {fault}: set a replica identity of other columns, or exclude the table",
             f"ALTER TABLE {qualified(table)} REPLICA IDENTITY USING INDEX …",
         )

@@ -7,14 +7,14 @@ from calve.sources.postgres.catalog.database import Database
 from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.protocol.quote import quoted
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.preview import Preview
+from calve.sources.preview import DatabasePreview
 
 __all__ = ["preview"]
 
 _STEP = "init"
 
 
-def preview(settings: PostgresSettings) -> Preview:
+def preview(settings: PostgresSettings) -> DatabasePreview:
     """Return the tables that the settings select.
 
     Raises:
@@ -30,4 +30,4 @@ def preview(settings: PostgresSettings) -> Preview:
         ]
         described = database.described(selected[:MOST_TABLES], "")
         tables = tuple(previewed(table, quoted, connection.query) for table in described)
-        return Preview(tables, len(selected) - len(tables))
+        return DatabasePreview(tables, len(selected) - len(tables))

@@ -12,7 +12,7 @@ from calve.compiled import postgres as core
 from calve.sources.database.attributes import OfTransaction
 from calve.sources.database.change import Change, Row, Values
 from calve.sources.database.changes import Decoded
-from calve.sources.database.pieces import Piece
+from calve.sources.database.pieces import ChunkRows
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.table import Table
 from calve.sources.postgres.attributes import OWN
@@ -34,7 +34,7 @@ class PostgresReader(DatabaseReader):
     own: ClassVar[Mapping[str, OfTransaction]] = OWN
     oid_at: ClassVar[int] = 1
 
-    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[Piece]:
+    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[ChunkRows]:
         """See `DatabaseReader.chunk`."""
         return read_chunk(self.settings, state_folder_at(self.folder), table, chunk, f"calve {self.pipeline} load")
 

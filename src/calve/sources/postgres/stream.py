@@ -13,9 +13,9 @@ from calve.sources.database.outbox import Block
 from calve.sources.database.stream import READ, DatabaseStream, Target
 from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import Table
-from calve.sources.log.log import Outcome
+from calve.sources.log.log import AppendOutcome
 from calve.sources.postgres.catalog.database import Database
-from calve.sources.postgres.catalog.marks import Mark
+from calve.sources.postgres.catalog.marks import CatalogMark
 from calve.sources.postgres.catalog.session import CatalogSession
 from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.large import are_visible, complete, lacks_values
@@ -28,7 +28,7 @@ from calve.sources.postgres.protocol.wire import Connection
 from calve.sources.postgres.slot import timeline
 from calve.sources.postgres.slot.acknowledged import Acknowledged
 
-__all__ = ["Stream", "Target"]
+__all__ = ["SlotStream", "Target"]
 
 _WAL_DATA, _KEEPALIVE = ord("w"), ord("k")
 _DATA_START = 25
@@ -41,7 +41,7 @@ _VISIBLE_SECONDS = 60.0
 _POLL_SECONDS = 0.005
 
 
-class Stream(DatabaseStream):
+class SlotStream(DatabaseStream):
     """The reader of one slot.
 
     Args:
@@ -94,11 +94,11 @@ class _Session(CatalogSession):
     """One connection of the stream, from its start to its loss."""
 
     def __init__(
-        self, stream: Stream, target: Target, connection: Connection, side: Connection, acknowledged: Acknowledged
+        self, stream: SlotStream, target: Target, connection: Connection, side: Connection, acknowledged: Acknowledged
     ) -> None:
         super().__init__(stream, target, side)
         self._acknowledged = acknowledged
-        self._stream: Stream = stream
+        self._stream: SlotStream = stream
         self._connection = connection
         self._ready: dict[int, bool] = {}
         self._late: dict[int, LateKeys] = {}
@@ -219,7 +219,7 @@ class _Session(CatalogSession):
 
     def _has_late_keys(self, oid: int) -> bool:
         table = self._epochs.tables.get(oid)
-        mark = Mark.of(table) if table else None
+        mark = CatalogMark.of(table) if table else None
         return mark is not None and mark.is_deferrable
 
     def _add_late(self, oid: int, message: bytes) -> bool:
@@ -309,7 +309,7 @@ class _Session(CatalogSession):
             self._lines.warning(f"the server may soon remove log that is not read yet: {self._stream.condition}")
         self._warned = status == "unreserved"
 
-    def _refused(self, outcome: Outcome, why: str) -> None:
+    def _refused(self, outcome: AppendOutcome, why: str) -> None:
         self._tell(now=True)
         super()._refused(outcome, why)
 

@@ -11,7 +11,7 @@ from calve.sources.database import reload
 from calve.sources.database.connection import ServerError
 from calve.sources.database.own_targets import OwnTargets
 from calve.sources.database.parts import Parts
-from calve.sources.database.reload import Beginning
+from calve.sources.database.reload import ReloadStart
 from calve.sources.database.stream import Target
 from calve.sources.database.survey import as_texts
 from calve.sources.database.system import STEP, DatabaseSystem
@@ -29,7 +29,7 @@ from calve.sources.postgres.slot import release, slots
 from calve.sources.postgres.slot.acknowledged import Acknowledged
 from calve.sources.postgres.slot.slots import NewSlot
 from calve.sources.postgres.slot.snapshot import KeptSnapshot, SnapshotName
-from calve.sources.postgres.stream import Stream
+from calve.sources.postgres.stream import SlotStream
 from calve.sources.source import SharedTargets, no_shared_targets
 
 __all__ = ["PostgresSystem", "check"]
@@ -104,9 +104,9 @@ class PostgresSystem(DatabaseSystem):
             return slot, tables
         return exact, [msgspec.structs.replace(table, since=exact.start - 1) for table in tables]
 
-    def follow(self, target: Target, until: int | None) -> Stream:
+    def follow(self, target: Target, until: int | None) -> SlotStream:
         """See `DatabaseSystem`."""
-        return Stream(target, until, self._new_tables)
+        return SlotStream(target, until, self._new_tables)
 
     def loaded_until(self) -> int:
         """See `DatabaseSystem`."""
@@ -117,7 +117,7 @@ class PostgresSystem(DatabaseSystem):
         if not self._snapshot.is_open:
             self._snapshot.open(None)
 
-    def begin_reload(self, settings: PostgresSettings) -> Beginning:
+    def begin_reload(self, settings: PostgresSettings) -> ReloadStart:
         """See `DatabaseSystem`."""
         parts = self._parts
         name = f"calve {parts.pipeline} reload"
@@ -133,7 +133,7 @@ class PostgresSystem(DatabaseSystem):
             self._snapshot.open(slot.snapshot)
             chunks = load.chunks(database, tables, int(database.setting("block_size")))
             tables = self._surveyed(connection, tables)
-            return Beginning(slot.start, tables, chunks, database.flushed())
+            return ReloadStart(slot.start, tables, chunks, database.flushed())
 
     def end_load(self) -> None:
         """See `DatabaseSystem`."""

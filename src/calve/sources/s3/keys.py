@@ -20,10 +20,10 @@ import urllib3
 
 from calve.errors import SourceError, SourceUnavailableError
 from calve.sources.s3.settings import Aws
-from calve.sources.s3.signing import Keys, signed
+from calve.sources.s3.signing import AccountKeys, signed
 from calve.state.clients import SET_CLOCK, blames_clock, profile_keys, s3_environment
 
-__all__ = ["Lease", "keys_of"]
+__all__ = ["KeyLease", "keys_of"]
 
 _EARLY = timedelta(minutes=5)
 _CONTAINER = "http://169.254.170.2"
@@ -33,10 +33,10 @@ _TIMES = urllib3.Timeout(connect=2, read=10)
 
 
 @dataclass(frozen=True)
-class Lease:
+class KeyLease:
     """Keys, and until when they are valid."""
 
-    keys: Keys
+    keys: AccountKeys
     until: datetime = _FOREVER
 
     def ends_at(self) -> float:
@@ -44,7 +44,7 @@ class Lease:
         return time.monotonic() + (self.until - datetime.now(UTC) - _EARLY).total_seconds()
 
 
-def keys_of(aws: Aws) -> Lease:
+def keys_of(aws: Aws) -> KeyLease:
     """Return the keys for requests; those of a role are renewed five minutes before they end.
 
     Raises:
@@ -63,10 +63,10 @@ class _Finder:
     def __init__(self, aws: Aws) -> None:
         self._aws, self._lock = aws, threading.Lock()
         self._http = urllib3.PoolManager(retries=False)
-        self._lease: Lease | None = None
+        self._lease: KeyLease | None = None
         self._ends_at = -math.inf
 
-    def find(self) -> Lease:
+    def find(self) -> KeyLease:
         with self._lock:
             if self._lease is None or time.monotonic() > self._ends_at:
                 try:
@@ -77,23 +77,23 @@ class _Finder:
                     raise _refused(f"A service that gives keys of AWS answers something else: {error}") from error
             return self._lease
 
-    def _given(self) -> Lease | None:
+    def _given(self) -> KeyLease | None:
         """Return keys of the settings, the environment or the profile, which do not end."""
         if self._aws.access_key_id and self._aws.secret_access_key:
-            return Lease(Keys(self._aws.access_key_id, self._aws.secret_access_key))
+            return KeyLease(AccountKeys(self._aws.access_key_id, self._aws.secret_access_key))
         profile = profile_keys() or {
             "access_key_id": os.environ.get("AWS_ACCESS_KEY_ID", ""),
             "secret_access_key": os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
             "session_token": os.environ.get("AWS_SESSION_TOKEN", ""),
         }
-        keys = Keys(profile["access_key_id"], profile["secret_access_key"], profile.get("session_token", ""))
-        return Lease(keys) if keys.access and keys.secret else None
+        keys = AccountKeys(profile["access_key_id"], profile["secret_access_key"], profile.get("session_token", ""))
+        return KeyLease(keys) if keys.access and keys.secret else None
 
-    def _of_role(self, base: Lease) -> Lease:
+    def _of_role(self, base: KeyLease) -> KeyLease:
         asked = {"RoleArn": self._aws.sts_role_arn, "RoleSessionName": "calve", "ExternalId": self._aws.sts_external_id}
         return self._sts("AssumeRole", {name: value for name, value in asked.items() if value}, base.keys)
 
-    def _of_identity(self) -> Lease | None:
+    def _of_identity(self) -> KeyLease | None:
         """Return the keys of a service account (Kubernetes)."""
         role, file = os.environ.get("AWS_ROLE_ARN"), os.environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")
         if not (role and file):
@@ -107,7 +107,7 @@ class _Finder:
         asked = {"RoleArn": role, "RoleSessionName": "calve", "WebIdentityToken": token}
         return self._sts("AssumeRoleWithWebIdentity", asked, None)
 
-    def _of_container(self) -> Lease | None:
+    def _of_container(self) -> KeyLease | None:
         """Return the keys of a container (ECS, EKS)."""
         path, url = (os.environ.get(f"AWS_CONTAINER_CREDENTIALS_{kind}_URI") for kind in ("RELATIVE", "FULL"))
         if not (path or url):
@@ -118,7 +118,7 @@ class _Finder:
         headers = {"authorization": token} if token else {}
         return _lease(json.loads(self._ask("GET", f"{_CONTAINER}{path}" if path else str(url), headers)), "Token")
 
-    def _of_machine(self) -> Lease:
+    def _of_machine(self) -> KeyLease:
         """Return the keys of a machine (EC2)."""
         address = os.environ.get("AWS_EC2_METADATA_SERVICE_ENDPOINT", _MACHINE).rstrip("/")
         try:
@@ -130,7 +130,7 @@ class _Finder:
         except SourceUnavailableError as error:
             raise _refused("There are no keys for AWS") from error
 
-    def _sts(self, action: str, asked: Mapping[str, Any], keys: Keys | None) -> Lease:
+    def _sts(self, action: str, asked: Mapping[str, Any], keys: AccountKeys | None) -> KeyLease:
         region = self._aws.region or s3_environment()[1] or "us-east-1"
         url = os.environ.get("AWS_ENDPOINT_URL_STS") or f"https://sts.{region}.amazonaws.com"
         url = f"{url.rstrip('/')}/"
@@ -166,12 +166,12 @@ class _Finder:
         return text
 
 
-def _lease(fields: Mapping[str, str], token: str) -> Lease:
+def _lease(fields: Mapping[str, str], token: str) -> KeyLease:
     name = "AccessKeyId"
     if name not in fields:
         raise _refused("The answer of AWS has no keys")
     until = datetime.fromisoformat(fields["Expiration"]) if fields.get("Expiration") else _FOREVER
-    return Lease(Keys(fields[name], fields["SecretAccessKey"], fields.get(token, "")), until)
+    return KeyLease(AccountKeys(fields[name], fields["SecretAccessKey"], fields.get(token, "")), until)
 
 
 def _refused(message: str) -> SourceError:

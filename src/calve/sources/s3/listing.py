@@ -8,10 +8,10 @@ from collections.abc import Collection, Iterable
 from calve.sources.s3.objects import S3Object, listed
 from calve.sources.s3.settings import Aws, Scan
 
-__all__ = ["Listing"]
+__all__ = ["ObjectListing"]
 
 
-class Listing:
+class ObjectListing:
     """The objects of buckets, listed every `interval`.
 
     Args:

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from calve.errors import SourceUnavailableError
-from calve.sources.file.codec import Part, read_part
-from calve.sources.file.rows import Rows
+from calve.sources.file.codec import FilePart, read_part
+from calve.sources.file.rows import FileBatches
 from calve.sources.s3.attributes import METADATA
 from calve.sources.s3.objects import S3Object, opened
 from calve.sources.s3.settings import S3SourceSettings
@@ -47,7 +47,7 @@ class S3Reader:
 
     def _read(self, s3_object: S3Object, split: Split) -> Iterator[pa.RecordBatch]:
         start, end = split.body["start"], split.body["end"]
-        part = Part(s3_object.path, start, end, s3_object.size_bytes, s3_object.modified)
+        part = FilePart(s3_object.path, start, end, s3_object.size_bytes, s3_object.modified)
         try:
             with opened(self.settings.aws, s3_object) as file:
                 yield from read_part(file, part, self.settings.format)
@@ -71,9 +71,9 @@ class S3Reader:
                 hint=hint,
             ) from error
 
-    def _broken(self, part: Part, why: str) -> Iterator[pa.RecordBatch]:
+    def _broken(self, part: FilePart, why: str) -> Iterator[pa.RecordBatch]:
         if part.start == 0:
-            yield from Rows(part.path).broken(why)
+            yield from FileBatches(part.path).broken(why)
 
 
 def object_of(body: dict[str, Any]) -> S3Object:

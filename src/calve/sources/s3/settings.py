@@ -13,7 +13,7 @@ import pyarrow as pa
 from calve.settings import option
 from calve.sources.file.settings import CodecSettings, FileSettings, FormatSettings
 from calve.sources.s3.attributes import METADATA
-from calve.sources.settings import Form
+from calve.sources.settings import StateForm
 
 __all__ = ["SETTINGS", "Aws", "Bucket", "BucketEntry", "Filter", "S3SourceSettings", "Scan", "Scheduling", "Sqs"]
 
@@ -126,7 +126,7 @@ class Sqs:
 class S3SourceSettings(FormatSettings):
     """Reads objects of S3, each exactly once: those of listed buckets, or those that a queue announces."""
 
-    remembers: ClassVar[Mapping[str, Form]] = {"": Form.LIST}
+    remembers: ClassVar[Mapping[str, StateForm]] = {"": StateForm.LIST}
 
     notification_type: Literal["sqs"] | None = option(None, "`sqs`, with `sqs`.")
     notification_source: Literal["s3", "eventbridge"] = option("s3", f"{_UNUSED}: both are recognized.")

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from urllib.parse import quote, urlsplit
 
-__all__ = ["Keys", "signed"]
+__all__ = ["AccountKeys", "signed"]
 
 _ALGORITHM = "AWS4-HMAC-SHA256"
 
 
 @dataclass(frozen=True)
-class Keys:
+class AccountKeys:
     """The keys of an account.
 
     Attributes:
@@ -30,7 +30,7 @@ class Keys:
 
 
 def signed(
-    url: str, body: bytes, headers: Mapping[str, str], keys: Keys, scope: tuple[str, str], now: datetime
+    url: str, body: bytes, headers: Mapping[str, str], keys: AccountKeys, scope: tuple[str, str], now: datetime
 ) -> dict[str, str]:
     """Return the headers of a signed POST.
 

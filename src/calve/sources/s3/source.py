@@ -14,12 +14,12 @@ from calve.sources.file.codec import codec_of
 from calve.sources.file.storage import Found
 from calve.sources.file.whole_files import FileKind, WholeFiles
 from calve.sources.s3.inbox import Inbox
-from calve.sources.s3.listing import Listing
+from calve.sources.s3.listing import ObjectListing
 from calve.sources.s3.objects import S3Object, opened, remove
 from calve.sources.s3.queue import Queue
 from calve.sources.s3.reader import S3Reader, object_of
 from calve.sources.s3.settings import S3SourceSettings
-from calve.sources.source import ALONE, Backlog, Beginning, Planned, Position, SourceContext
+from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext, StartPosition
 from calve.sources.try_start import try_first_event
 from calve.state.folder import StateFolder
 
@@ -84,7 +84,7 @@ class S3Source:
     def nothing_found(self) -> str:
         """See `FindsFiles`; a queue may be empty."""
         scan = self._settings.scan
-        if scan is None or self._has_found or (isinstance(self._finder, Listing) and self._finder.has_known):
+        if scan is None or self._has_found or (isinstance(self._finder, ObjectListing) and self._finder.has_known):
             return ""
         buckets = ", ".join(entry.bucket.bucket for entry in scan.buckets)
         return f"no object of {buckets} matches, or none has a known extension"
@@ -105,7 +105,7 @@ class S3Source:
         self._waiting = {name: s3_object for name, s3_object in self._waiting.items() if name not in read}
         return planned
 
-    def begin_at(self, beginning: Beginning) -> Position:
+    def begin_at(self, beginning: StartPosition) -> Position:
         """Return the position of a beginning: older objects count as read from now on.
 
         Raises:
@@ -168,11 +168,11 @@ def check(settings: S3SourceSettings) -> None:
     Queue(settings.sqs, settings.aws).check()
 
 
-def _finder(settings: S3SourceSettings, pipeline: str) -> Inbox | Listing:
+def _finder(settings: S3SourceSettings, pipeline: str) -> Inbox | ObjectListing:
     if settings.sqs:
         return Inbox(settings.sqs, settings, pipeline)
     assert settings.scan
-    return Listing(settings.scan, settings.aws)
+    return ObjectListing(settings.scan, settings.aws)
 
 
 def _entry(s3_object: S3Object) -> Found:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from calve.event.reject import Code, Reject, rejects_table
 from calve.record.written import IndexDocuments
-from calve.sinks.job import DirectWriter, Preview, SinkJob
+from calve.sinks.job import DirectWriter, EventPreview, SinkJob
 from calve.state.durable import replace
 
 
@@ -17,7 +17,7 @@ class Job(SinkJob):
     def preview(self, table, events):
         texts = enumerate(events["json"].to_pylist())
         bad = (Reject(row, Code.SINK_REFUSED, "", "it is bad") for row, text in texts if "bad" in text)
-        return Preview(rejects_table(bad))
+        return EventPreview(rejects_table(bad))
 
     def writer(self, work):
         return DirectWriter(work, Writer(self))

@@ -13,7 +13,7 @@ import pytest
 from calve.errors import SourceError
 from calve.sources.file import source
 from calve.sources.file.tail import followed
-from calve.sources.source import Beginning
+from calve.sources.source import StartPosition
 from calve.state.local_folder import LocalFolder
 from calve.state.store_folder import StoreFolder
 from sources.file.tail.world import ALL, STACKS, Tail, append, old
@@ -125,9 +125,9 @@ def test_a_lost_state_begins_where_it_is_told(log: Path) -> None:
     old(before)
     at = int(log.stat().st_mtime * 1000) - 60_000
     for beginning, expected in (
-        (Beginning(at="earliest"), ["b", "a"]),
-        (Beginning(at="latest"), []),
-        (Beginning(timestamp_ms=at), ["a"]),
+        (StartPosition(at="earliest"), ["b", "a"]),
+        (StartPosition(at="latest"), []),
+        (StartPosition(timestamp_ms=at), ["a"]),
     ):
         tail.position = tail.source.begin_at(beginning)
         assert tail.start().lines() == expected

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from calve.sources.postgres.protocol.scram import Scram, ScramError
+from calve.sources.postgres.protocol.scram import ScramError, ScramExchange
 
 NONCE = "rOprNGfwEbeRWgbNEkqO"
 CHALLENGE = b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
 
 
 def test_the_server_must_answer_this_exchange() -> None:
-    scram = Scram("pencil", "another")
+    scram = ScramExchange("pencil", "another")
     with pytest.raises(ScramError):
         scram.final(CHALLENGE)
     with pytest.raises(ScramError):
@@ -17,7 +17,7 @@ def test_the_server_must_answer_this_exchange() -> None:
 
 
 def test_a_server_without_the_password_is_found_out() -> None:
-    scram = Scram("pencil", NONCE)
+    scram = ScramExchange("pencil", NONCE)
     assert scram.final(CHALLENGE).startswith(b"c=biws,r=" + NONCE.encode())
     with pytest.raises(ScramError):
         scram.check(b"v=AAAA")
@@ -26,6 +26,6 @@ def test_a_server_without_the_password_is_found_out() -> None:
 
 
 def test_passwords_are_prepared_as_the_server_prepares_them() -> None:
-    assert Scram("Ⅸ", NONCE)._password == b"IX"
-    assert Scram("a\u00adb ", NONCE)._password == b"ab "
-    assert Scram("a\u0007é", NONCE)._password == "a\u0007é".encode()
+    assert ScramExchange("Ⅸ", NONCE)._password == b"IX"
+    assert ScramExchange("a\u00adb ", NONCE)._password == b"ab "
+    assert ScramExchange("a\u0007é", NONCE)._password == "a\u0007é".encode()

@@ -12,7 +12,7 @@ from calve.sources.file.codec import codec_of
 from calve.sources.file.paths import local_path, portable, real_path, shown
 from calve.sources.file.settings import CodecSettings, FileSettings
 from calve.sources.file.storage import Storage, absolute
-from calve.sources.file.tail.followed import Followed
+from calve.sources.file.tail.followed import FollowedFile
 
 __all__ = ["Discovery", "codec_for"]
 
@@ -40,7 +40,7 @@ class Discovery:
         self._settings, self._log = settings, Log(pipeline)
         self._patterns = [absolute(pattern) for pattern in settings.patterns]
 
-    def look(self, followed: Iterable[Followed]) -> list[Followed]:
+    def look(self, followed: Iterable[FollowedFile]) -> list[FollowedFile]:
         """Find all files; note where the followed ones are, and return the new ones."""
         followed = list(followed)
         matches = self._matches({file.path for file in followed})
@@ -53,7 +53,7 @@ class Discovery:
                 file.real, file.is_gone = real_path(file.now), False
         identities = {file.identity for file in followed}
         return [
-            Followed(path, *identity, now=path, real=real_path(path))
+            FollowedFile(path, *identity, now=path, real=real_path(path))
             for identity, path in matches.items()
             if identity not in identities and self._is_followable(path)
         ]
@@ -88,7 +88,7 @@ class Discovery:
         return True
 
 
-def _renumber(followed: list[Followed], matches: dict[Identity, str]) -> None:
+def _renumber(followed: list[FollowedFile], matches: dict[Identity, str]) -> None:
     """Find the files of an earlier run whose device has another number since, e.g. after a reboot."""
     identities = {file.identity for file in followed}
     devices = {inode: device for device, inode in matches if (device, inode) not in identities}
@@ -100,7 +100,7 @@ def _renumber(followed: list[Followed], matches: dict[Identity, str]) -> None:
             file.device = device
 
 
-def _siblings(moved: list[Followed]) -> dict[Identity, str]:
+def _siblings(moved: list[FollowedFile]) -> dict[Identity, str]:
     """Return where renamed files are, if they are still in the folder in which they were."""
     siblings: dict[Identity, str] = {}
     inodes = {file.inode for file in moved}

@@ -15,7 +15,7 @@ from calve.sources.file.paths import local_path, real_path
 from calve.sources.file.stream import compression_of
 from calve.sources.file.tail.cut import Cutter
 
-__all__ = ["PIECE_BYTES", "Followed", "Piece", "Read"]
+__all__ = ["PIECE_BYTES", "FollowedFile", "Read", "TailPiece"]
 
 PIECE_BYTES = 16 << 20
 """About how much of a file one task reads."""
@@ -62,7 +62,7 @@ class Read:
 
 
 @dataclass(frozen=True)
-class Piece:
+class TailPiece:
     """Some complete events of a file, after so many of its lines."""
 
     path: str
@@ -71,7 +71,7 @@ class Piece:
 
 
 @dataclass
-class Followed:
+class FollowedFile:
     """A file, identified by its device and inode and by what was read of it.
 
     Attributes:
@@ -106,10 +106,10 @@ class Followed:
     _waits: Cutter | None = None
 
     @staticmethod
-    def of(entry: list[Any]) -> Followed:
+    def of(entry: list[Any]) -> FollowedFile:
         """Return a file of a position; it is compared with its content when it is opened."""
         path, device, inode, offset, lines, mark, is_gone = entry
-        return Followed(path, device, inode, real=real_path(path), known=(offset, lines, mark), is_gone=is_gone)
+        return FollowedFile(path, device, inode, real=real_path(path), known=(offset, lines, mark), is_gone=is_gone)
 
     @property
     def entry(self) -> list[Any]:
@@ -226,7 +226,7 @@ class Followed:
         if self.size >= offset:
             self.read = Read.of(self._file, offset, -1)
 
-    def take(self, cutter: Cutter, most: int, write: Callable[[bytes], object]) -> tuple[list[Piece], Read]:
+    def take(self, cutter: Cutter, most: int, write: Callable[[bytes], object]) -> tuple[list[TailPiece], Read]:
         """Write the next complete events, about `most` bytes; return where they are, and the state after them.
 
         Of a file that is cut meanwhile it writes what was still there. `self.read` does not change.
@@ -239,7 +239,7 @@ class Followed:
         Raises:
             OSError: The file cannot be read.
         """
-        pieces: list[Piece] = []
+        pieces: list[TailPiece] = []
         read = self.read
         limit, until = read.offset + self.unread, read.offset + most
         while read.offset < limit and (read.offset < until or not pieces):
@@ -248,7 +248,7 @@ class Followed:
             if text is None or not self._still_holds():
                 break
             write(text)
-            pieces.append(Piece(self.path, len(text), read.lines))
+            pieces.append(TailPiece(self.path, len(text), read.lines))
             read = read.after(text, text.count(b"\n"))
             if not text:
                 break

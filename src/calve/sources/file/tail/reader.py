@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.errors import CalveError, SourceError, SourceUnavailableError
-from calve.sources.file.codec import Part, read_part
+from calve.sources.file.codec import FilePart, read_part
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.tail.discovery import codec_for
 from calve.sources.file.tail.spool import Spool
@@ -38,7 +38,7 @@ class TailReader:
             SourceUnavailableError: The store of the state does not answer.
         """
         body = split.body
-        part = Part(body["path"], 0, split.size_bytes, split.size_bytes, 0)
+        part = FilePart(body["path"], 0, split.size_bytes, split.size_bytes, 0)
         settings = replace(self.settings, codec=codec_for(part.path, self.settings), compression="none")
         for batch in read_part(pa.BufferReader(self._bytes(split)), part, settings):
             index = batch.schema.get_field_index("file_row")

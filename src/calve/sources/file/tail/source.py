@@ -19,10 +19,10 @@ from calve.sources.file.processed_files import ProcessedFiles
 from calve.sources.file.settings import FileSettings
 from calve.sources.file.tail.cut import Cutter
 from calve.sources.file.tail.discovery import Discovery, codec_for
-from calve.sources.file.tail.followed import Followed, Piece, Read
+from calve.sources.file.tail.followed import FollowedFile, Read, TailPiece
 from calve.sources.file.tail.reader import TailReader
 from calve.sources.file.tail.spool import Spool
-from calve.sources.source import Backlog, Beginning, Planned, Position, Split
+from calve.sources.source import Backlog, Planned, Position, Split, StartPosition
 from calve.state.folder import StateFolder
 from calve.stop_point import stop_at
 
@@ -50,7 +50,7 @@ class TailSource:
         self._settings, self._pipeline = settings, pipeline
         self._log = Log(pipeline)
         self._discovery = Discovery(settings, pipeline)
-        self._files: list[Followed] = []
+        self._files: list[FollowedFile] = []
         self._planned: dict[int, Planned] = {}
         self._once = False
         self._next_look = 0.0
@@ -69,7 +69,7 @@ class TailSource:
             position = {"files": self._read_before()}
         if position is None and self._settings.start_position == "end":
             position = {"files": self._spool.begun(lambda: self._skipped(lambda file: True))}
-        self._files = [Followed.of(entry) for entry in (position or {}).get("files", [])]
+        self._files = [FollowedFile.of(entry) for entry in (position or {}).get("files", [])]
         for planned in pending:
             self._planned[_batch(planned.position) - 1] = planned
         self._spool.keep_only({split.body["spool"] for planned in pending for split in planned.splits})
@@ -106,7 +106,7 @@ class TailSource:
             return self._planned[batch]
         name = self._spool.new_name(batch + 1)
         with self._spool.writing(name) as (write, publish):
-            advanced, splits, is_more = list[tuple[Followed, Read]](), list[Split](), False
+            advanced, splits, is_more = list[tuple[FollowedFile, Read]](), list[Split](), False
             for file in sorted(self._files, key=lambda file: (file.modified, file.path)):
                 cutter = self._cutter(file)
                 if not file.is_ready(cutter):
@@ -133,7 +133,7 @@ class TailSource:
         self._spool.remove({split.body["spool"] for split in planned.splits})
         self._planned.pop(_batch(planned.position) - 1, None)
 
-    def begin_at(self, beginning: Beginning) -> Position:
+    def begin_at(self, beginning: StartPosition) -> Position:
         """Return the position of a beginning; older files count as read to their end.
 
         Raises:
@@ -164,7 +164,7 @@ class TailSource:
             file.close()
         return entries
 
-    def _skipped(self, is_read: Callable[[Followed], bool]) -> list[Any]:
+    def _skipped(self, is_read: Callable[[FollowedFile], bool]) -> list[Any]:
         """Return the entries of the files that are there, with all their lines read, if they count as read."""
         entries = []
         for file in self._discovery.look([]):
@@ -194,7 +194,7 @@ class TailSource:
             if not file.now and not file.is_gone:
                 self._leave(file)
 
-    def _look_at(self, file: Followed) -> None:
+    def _look_at(self, file: FollowedFile) -> None:
         try:
             file.look()
             if file.is_changed:
@@ -203,7 +203,7 @@ class TailSource:
             self._log.warning_once(f"{shown(file.path)} cannot be read: {error.strerror}")
             file.close()
 
-    def _opens(self, file: Followed) -> bool:
+    def _opens(self, file: FollowedFile) -> bool:
         """Open a file that has changed; return whether it is open and compared with what was read."""
         try:
             file.look()
@@ -216,7 +216,7 @@ class TailSource:
             return False  # it was removed or renamed since it was listed
         return file.is_open
 
-    def _check(self, file: Followed) -> None:
+    def _check(self, file: FollowedFile) -> None:
         lost = file.check(self._settings.compression)
         if lost is not None:
             if not file.is_matched:  # another file has its number
@@ -230,7 +230,7 @@ class TailSource:
             what = "is compressed and is not followed; read it with a pipeline without `tail`"
             self._log.warning_once(f"{shown(file.path)} {what}")
 
-    def _leave(self, file: Followed) -> None:
+    def _leave(self, file: FollowedFile) -> None:
         """Leave a file that has no path any more, once it is read to its end."""
         if file.is_open and (file.unread > 0 or not file.idle_for(self._settings.rotate_wait.total_seconds())):
             return
@@ -240,7 +240,7 @@ class TailSource:
         file.close()
         file.is_gone = True
 
-    def _cutter(self, file: Followed) -> Cutter:
+    def _cutter(self, file: FollowedFile) -> Cutter:
         codec = codec_for(file.path, self._settings)
         begins_with = codec.multiline.begins_with if codec and codec.multiline else None
         is_ended = file.now != file.path and file.idle_for(self._settings.rotate_wait.total_seconds())
@@ -248,8 +248,8 @@ class TailSource:
         return Cutter(begins_with, is_ended, is_flushed)
 
     def _take(
-        self, file: Followed, cutter: Cutter, most: int, write: Callable[[bytes], object]
-    ) -> tuple[list[Piece], Read]:
+        self, file: FollowedFile, cutter: Cutter, most: int, write: Callable[[bytes], object]
+    ) -> tuple[list[TailPiece], Read]:
         try:
             pieces, read = file.take(cutter, most, write)
         except OSError as error:
@@ -271,7 +271,7 @@ def _batch(position: Position | None) -> int:
     return int((position or {}).get("batch", 0))
 
 
-def _splits(spool: str, start: int, pieces: Sequence[Piece]) -> list[Split]:
+def _splits(spool: str, start: int, pieces: Sequence[TailPiece]) -> list[Split]:
     splits = []
     for piece in pieces:
         body = {"spool": spool, "start": start, "path": piece.path, "lines": piece.lines}

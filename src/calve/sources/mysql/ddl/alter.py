@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from calve.sources.mysql.ddl.statement import Reader, Token
+from calve.sources.mysql.ddl.statement import SqlToken, StatementReader
 
 __all__ = ["Alteration", "Definition", "alteration"]
 
@@ -127,7 +127,7 @@ class Alteration(NamedTuple):
         )
 
 
-def alteration(reader: Reader, ignores: bool) -> Alteration:
+def alteration(reader: StatementReader, ignores: bool) -> Alteration:
     """Return what follows the table's name in an ALTER TABLE.
 
     Args:
@@ -147,7 +147,7 @@ def alteration(reader: Reader, ignores: bool) -> Alteration:
     return combined
 
 
-def _part(part: Reader) -> Alteration:
+def _part(part: StatementReader) -> Alteration:
     may_describe = not _LEAVES_COLUMNS(part.head)
     plain = Alteration(may_describe)
     if part.skip("ADD"):
@@ -175,7 +175,7 @@ def _part(part: Reader) -> Alteration:
     return plain
 
 
-def _part_renamed(part: Reader, plain: Alteration) -> Alteration:
+def _part_renamed(part: StatementReader, plain: Alteration) -> Alteration:
     if part.skip("COLUMN"):
         part.skip("IF", "EXISTS")
         old = part.take()
@@ -191,7 +191,7 @@ def _renamed(old: str, new: str) -> tuple[tuple[str, str], ...]:
     return ((old, new),) if old != new else ()
 
 
-def _added(part: Reader) -> Iterator[tuple[str, bool]]:
+def _added(part: StatementReader) -> Iterator[tuple[str, bool]]:
     """Yield the columns of an ADD, each with whether older rows may have a value in it."""
     if not part.skip("COLUMN") and part.word in _NO_COLUMNS:
         return
@@ -204,7 +204,7 @@ def _added(part: Reader) -> Iterator[tuple[str, bool]]:
         yield name, _definition(name, definition).fills_rows
 
 
-def _definition(name: str, part: Reader) -> Definition:
+def _definition(name: str, part: StatementReader) -> Definition:
     kind = part.take().upper()
     arguments = part.brackets()
     inside = [token for token in arguments.rest if token.word != ","] if arguments else []
@@ -213,7 +213,7 @@ def _definition(name: str, part: Reader) -> Definition:
     return Definition(name, kind, tuple(token.label for token in inside), tuple(words), charset)
 
 
-def _words(part: Reader) -> tuple[list[str], str]:
+def _words(part: StatementReader) -> tuple[list[str], str]:
     words: list[str] = []
     charset = ""
     while not part.is_over:
@@ -223,7 +223,7 @@ def _words(part: Reader) -> tuple[list[str], str]:
         if part.skip("CHARSET") or (words[-1:] == ["CHARACTER"] and part.skip("SET")):
             charset = part.take().strip("'").lower()
             continue
-        token = Token(part.rest[0].text, part.rest[0].is_name)
+        token = SqlToken(part.rest[0].text, part.rest[0].is_name)
         part.take()
         words.append(token.word or "''")
     return words, charset

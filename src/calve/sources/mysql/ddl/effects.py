@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from calve.sources.mysql.catalog.declared import in_charset
 from calve.sources.mysql.ddl.alter import Alteration, alteration
-from calve.sources.mysql.ddl.statement import Reader, tokens
+from calve.sources.mysql.ddl.statement import StatementReader, tokens
 from calve.sources.mysql.protocol.events import Query
 
 __all__ = ["Effect", "effects", "effects_of"]
@@ -84,7 +84,7 @@ def effects(text: str, database: str, sql_mode: int = 0) -> list[Effect]:
         start = next((at for at, token in enumerate(remaining) if token.word == "FOR"), len(remaining))
         remaining = remaining[start + 1 :]
         words = [token.word for token in remaining[:8]] or [""]
-    reader = Reader(remaining, database)
+    reader = StatementReader(remaining, database)
     if words[0] == "TRUNCATE":
         reader.skip("TRUNCATE", "TABLE")
         return [Effect("truncate", *reader.table())]
@@ -108,7 +108,7 @@ def effects(text: str, database: str, sql_mode: int = 0) -> list[Effect]:
     return []
 
 
-def _named(reader: Reader) -> Iterator[Effect]:
+def _named(reader: StatementReader) -> Iterator[Effect]:
     """Yield the tables that a statement names where it changes rows."""
     while not reader.is_over:
         if reader.skip(*_BEFORE_A_TABLE):
@@ -117,7 +117,7 @@ def _named(reader: Reader) -> Iterator[Effect]:
             reader.take()
 
 
-def _dropped(reader: Reader) -> Iterator[Effect]:
+def _dropped(reader: StatementReader) -> Iterator[Effect]:
     reader.take()
     if reader.skip("DATABASE", "SCHEMA"):
         reader.skip("IF", "EXISTS")
@@ -129,7 +129,7 @@ def _dropped(reader: Reader) -> Iterator[Effect]:
             yield Effect("drop", *part.table())
 
 
-def _renamed(reader: Reader) -> Iterator[Effect]:
+def _renamed(reader: StatementReader) -> Iterator[Effect]:
     reader.take()
     reader.take()
     reader.skip("IF", "EXISTS")
@@ -140,7 +140,7 @@ def _renamed(reader: Reader) -> Iterator[Effect]:
         yield Effect("rename", *old, (part.table(),))
 
 
-def _altered(reader: Reader, ignores: bool) -> Iterator[Effect]:
+def _altered(reader: StatementReader, ignores: bool) -> Iterator[Effect]:
     table = reader.table()
     if reader.skip("WAIT"):
         reader.take()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["Reader", "Token", "tokens"]
+__all__ = ["SqlToken", "StatementReader", "tokens"]
 
 _FORM = r"""
     (?P<skip>\s+|/\*(?!M?!).*?\*/|--(?=\s)[^\n]*|\#[^\n]*|/\*M?!\d*|\*/)
@@ -24,7 +24,7 @@ _ESCAPED, _PLAIN = (
 _ESCAPE = re.compile(r"\\(.)|''", re.DOTALL)
 
 
-class Token(NamedTuple):
+class SqlToken(NamedTuple):
     """A word, a mark, or what stands in quotes."""
 
     text: str
@@ -42,7 +42,7 @@ class Token(NamedTuple):
         return _ESCAPE.sub(lambda match: match[1] or "'", inner)
 
 
-def tokens(text: str, escapes: bool = True) -> Iterator[Token]:
+def tokens(text: str, escapes: bool = True) -> Iterator[SqlToken]:
     """Yield the tokens of a statement.
 
     Args:
@@ -52,19 +52,19 @@ def tokens(text: str, escapes: bool = True) -> Iterator[Token]:
     for match in (_ESCAPED if escapes else _PLAIN).finditer(text):
         kind, value = match.lastgroup, match[0]
         if kind == "back":
-            yield Token(value[1:-1].replace("``", "`"), True)
+            yield SqlToken(value[1:-1].replace("``", "`"), True)
         elif kind == "double":
-            yield Token(value[1:-1].replace('""', '"'), True)
+            yield SqlToken(value[1:-1].replace('""', '"'), True)
         elif kind == "string":
-            yield Token(value, True)
+            yield SqlToken(value, True)
         elif kind != "skip":
-            yield Token(value, False)
+            yield SqlToken(value, False)
 
 
-class Reader:
+class StatementReader:
     """Reads the tokens of a statement, one after the other."""
 
-    def __init__(self, tokens: list[Token], database: str) -> None:
+    def __init__(self, tokens: list[SqlToken], database: str) -> None:
         self._tokens = tokens
         self._database = database
         self._at = 0
@@ -105,11 +105,11 @@ class Reader:
         return self._database, name
 
     @property
-    def rest(self) -> list[Token]:
+    def rest(self) -> list[SqlToken]:
         """The tokens that are left."""
         return self._tokens[self._at :]
 
-    def brackets(self) -> Reader | None:
+    def brackets(self) -> StatementReader | None:
         """Skip what stands in brackets, and return it; None if no bracket is next."""
         if self.word != "(":
             return None
@@ -119,20 +119,20 @@ class Reader:
             self._at += 1
             if not depth:
                 break
-        return Reader(self._tokens[start + 1 : self._at - 1], self._database)
+        return StatementReader(self._tokens[start + 1 : self._at - 1], self._database)
 
-    def parts(self) -> Iterator[Reader]:
+    def parts(self) -> Iterator[StatementReader]:
         """Yield what stands between the commas that are not in brackets."""
-        part: list[Token] = []
+        part: list[SqlToken] = []
         depth = 0
         for token in self._tokens[self._at :]:
             depth += (token.word == "(") - (token.word == ")")
             if token.word == "," and not depth:
-                yield Reader(part, self._database)
+                yield StatementReader(part, self._database)
                 part = []
             else:
                 part.append(token)
-        yield Reader(part, self._database)
+        yield StatementReader(part, self._database)
 
     @property
     def has_backslash(self) -> bool:

@@ -10,7 +10,7 @@ import msgspec
 
 from calve.sources.database.table import Column, Table
 from calve.sources.postgres.catalog.declared import Types, with_depth
-from calve.sources.postgres.catalog.identity import Identity, identities
+from calve.sources.postgres.catalog.identity import TableIdentity, identities
 from calve.sources.postgres.catalog.marks import marks
 from calve.sources.postgres.protocol.quote import literal, quoted
 from calve.sources.postgres.protocol.wire import Connection, Row
@@ -260,7 +260,7 @@ class Database:
         rows = self._connection.query(_LEAVES.format(of=of, leaf="t.relid"))
         return [(_quoted(row[1], row[2]), int(row[3] or 0), int(row[4] or 0)) for row in rows]
 
-    def identities(self, tables: Iterable[CatalogTable]) -> dict[int, Identity]:
+    def identities(self, tables: Iterable[CatalogTable]) -> dict[int, TableIdentity]:
         """Return what identifies the rows of tables; those that are gone by now are left out."""
         return identities(self._connection, [table.oid for table in tables])
 

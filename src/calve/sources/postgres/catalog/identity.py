@@ -17,7 +17,7 @@ from calve.observe.humanize import listed
 from calve.sources.postgres.protocol.quote import quoted
 from calve.sources.postgres.protocol.wire import Connection
 
-__all__ = ["Fault", "Identity", "Index", "faults", "identities", "lacking"]
+__all__ = ["FollowFault", "Index", "TableIdentity", "faults", "identities", "lacking"]
 
 _FULL, _DEFAULT, _INDEX = "f", "d", "i"
 _PARTITIONED, _FOREIGN = "p", "f"
@@ -52,7 +52,7 @@ where (p.pubupdate or p.pubdelete)
 """What publications want of a table's replica identity; before PostgreSQL 15 they have no lists and no filters."""
 
 
-class Fault(NamedTuple):
+class FollowFault(NamedTuple):
     """Why a table cannot be followed.
 
     Attributes:
@@ -88,7 +88,7 @@ class Index(msgspec.Struct, frozen=True):
     generated: tuple[str, ...]
 
 
-class Identity(msgspec.Struct, frozen=True):
+class TableIdentity(msgspec.Struct, frozen=True):
     """What the catalog has of one table, or of one partition.
 
     Attributes:
@@ -111,7 +111,7 @@ class Identity(msgspec.Struct, frozen=True):
     indexes: tuple[Index, ...]
     lists: tuple[str, ...] = ()
     filters: tuple[str, ...] = ()
-    leaves: tuple[Identity, ...] = ()
+    leaves: tuple[TableIdentity, ...] = ()
 
     @property
     def sql(self) -> str:
@@ -151,12 +151,12 @@ class Identity(msgspec.Struct, frozen=True):
         return frozenset(index.columns) if index and index.is_immediate and index.is_valid else frozenset()
 
     @property
-    def parts(self) -> tuple[Identity, ...]:
+    def parts(self) -> tuple[TableIdentity, ...]:
         """The tables that have its rows."""
         return self.leaves if self.kind == _PARTITIONED else (self,)
 
 
-def identities(connection: Connection, oids: Iterable[int]) -> dict[int, Identity]:
+def identities(connection: Connection, oids: Iterable[int]) -> dict[int, TableIdentity]:
     """Return the identities of tables, with their leaves; those that are gone by now are left out.
 
     Raises:
@@ -164,10 +164,10 @@ def identities(connection: Connection, oids: Iterable[int]) -> dict[int, Identit
         ServerError: The server refuses.
     """
     wanted = ", ".join(map(str, oids))
-    by_table: dict[int, Identity] = {}
-    leaves: dict[int, list[Identity]] = {}
+    by_table: dict[int, TableIdentity] = {}
+    leaves: dict[int, list[TableIdentity]] = {}
     for root, text in connection.query(_IDENTITIES.format(oids=wanted, rules=_RULES)) if wanted else []:
-        identity = structs.decode(text or "", Identity)
+        identity = structs.decode(text or "", TableIdentity)
         if identity.is_leaf:
             leaves.setdefault(int(root or 0), []).append(identity)
         else:
@@ -178,7 +178,7 @@ def identities(connection: Connection, oids: Iterable[int]) -> dict[int, Identit
     }
 
 
-def faults(identity: Identity, appends: bool = False) -> Iterator[Fault]:
+def faults(identity: TableIdentity, appends: bool = False) -> Iterator[FollowFault]:
     """Yield why the changes of a table cannot be followed, or why the server would refuse the application's.
 
     Args:
@@ -194,7 +194,7 @@ def faults(identity: Identity, appends: bool = False) -> Iterator[Fault]:
             yield from _append_faults(part, identity)
         return
     if index is None:
-        yield Fault(
+        yield FollowFault(
             f"{table} has no primary key, so its changes cannot be applied",
             f"ALTER TABLE {identity.sql} ADD PRIMARY KEY (…)",
             refuses=identity.sent is not None,
@@ -202,14 +202,14 @@ def faults(identity: Identity, appends: bool = False) -> Iterator[Fault]:
         )
         return
     if index.generated:
-        yield Fault(
+        yield FollowFault(
             f"{listed(list(index.generated), _SHOWN)} in the key of {table} is generated, and PostgreSQL does not "
             "publish generated columns: set a replica identity of other columns, or exclude the table",
             f"ALTER TABLE {identity.sql} REPLICA IDENTITY USING INDEX …",
         )
         return
     if not index.is_valid:
-        yield Fault(f"the index of the key of {table} is not valid, so it may have duplicates", "")
+        yield FollowFault(f"the index of the key of {table} is not valid, so it may have duplicates", "")
         return
     for part in identity.parts:
         yield from _part_faults(part, index.columns, identity)
@@ -220,7 +220,7 @@ def lacking(sent: Collection[str] | None, key: Collection[str]) -> list[str]:
     return [] if sent is None else [name for name in key if name not in sent]
 
 
-def _append_faults(part: Identity, table: Identity) -> Iterator[Fault]:
+def _append_faults(part: TableIdentity, table: TableIdentity) -> Iterator[FollowFault]:
     if unseen := _unseen(part, table):
         yield unseen
     elif part.sent is not None:
@@ -229,19 +229,19 @@ def _append_faults(part: Identity, table: Identity) -> Iterator[Fault]:
         yield _identity_fault(part, fault, refuses=True)
 
 
-def _called(part: Identity, table: Identity) -> str:
+def _called(part: TableIdentity, table: TableIdentity) -> str:
     return part.full_name if part is table else f"the partition {part.full_name} of {table.full_name}"
 
 
-def _unseen(part: Identity, table: Identity) -> Fault | None:
+def _unseen(part: TableIdentity, table: TableIdentity) -> FollowFault | None:
     if part.kind != _FOREIGN and part.is_logged:
         return None
     kind = "a foreign table" if part.kind == _FOREIGN else "unlogged"
     why = f"{_called(part, table)} is {kind}, so its changes are not in the log: exclude {table.full_name}"
-    return Fault(why, is_unseen=True)
+    return FollowFault(why, is_unseen=True)
 
 
-def _part_faults(part: Identity, key: tuple[str, ...], table: Identity) -> Iterator[Fault]:
+def _part_faults(part: TableIdentity, key: tuple[str, ...], table: TableIdentity) -> Iterator[FollowFault]:
     what = _called(part, table)
     if unseen := _unseen(part, table):
         yield unseen
@@ -253,7 +253,7 @@ def _part_faults(part: Identity, key: tuple[str, ...], table: Identity) -> Itera
         yield _identity_fault(part, why, key)
 
 
-def _unidentified(part: Identity) -> str:
+def _unidentified(part: TableIdentity) -> str:
     if part.letter == _DEFAULT and part.primary and not part.primary.is_immediate:
         return "has a deferrable primary key, which is no replica identity"
     if part.letter == _DEFAULT and not part.primary:
@@ -261,7 +261,7 @@ def _unidentified(part: Identity) -> str:
     return "has no replica identity"
 
 
-def _identity_fault(part: Identity, why: str, key: Collection[str] = (), refuses: bool = False) -> Fault:
+def _identity_fault(part: TableIdentity, why: str, key: Collection[str] = (), refuses: bool = False) -> FollowFault:
     """Return a fault with the SQL of a replica identity: the primary key if that is enough, else all columns.
 
     All columns are enough for everybody else who reads its changes, unless a publication has only some of them: then
@@ -270,8 +270,10 @@ def _identity_fault(part: Identity, why: str, key: Collection[str] = (), refuses
     primary = None if part.sent else part.primary
     is_unique = primary is not None and primary.is_immediate and primary.is_valid
     if primary is not None and is_unique and not lacking(primary.columns, key) and not part.filters:
-        return Fault(why, f"ALTER TABLE {part.sql} REPLICA IDENTITY DEFAULT", refuses)
+        return FollowFault(why, f"ALTER TABLE {part.sql} REPLICA IDENTITY DEFAULT", refuses)
     if not part.lists:
-        return Fault(why, f"ALTER TABLE {part.sql} REPLICA IDENTITY FULL", refuses)
+        return FollowFault(why, f"ALTER TABLE {part.sql} REPLICA IDENTITY FULL", refuses)
     others = f"{listed(list(part.lists), _SHOWN)} has only some of its columns, which rules out REPLICA IDENTITY FULL"
-    return Fault(f"{why}. {others}: exclude the table, or let that publication have all columns first", "", refuses)
+    return FollowFault(
+        f"{why}. {others}: exclude the table, or let that publication have all columns first", "", refuses
+    )

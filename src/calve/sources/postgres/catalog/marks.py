@@ -15,7 +15,7 @@ from calve.sources.database.table import Table
 from calve.sources.postgres.protocol.quote import literal
 from calve.sources.postgres.protocol.wire import Connection
 
-__all__ = ["LEFT_OUT", "Mark", "lost_rows", "marks", "unlogged"]
+__all__ = ["LEFT_OUT", "CatalogMark", "lost_rows", "marks", "unlogged"]
 
 LEFT_OUT = "its publication was changed, and may have left out changes"
 """Why a table is stopped that somebody took out of its publication."""
@@ -53,7 +53,7 @@ _BY_SCHEMA = """
 _BY_SCHEMA_VERSION = 150_000
 
 
-class Mark(msgspec.Struct, frozen=True):
+class CatalogMark(msgspec.Struct, frozen=True):
     """What the catalog has of a table.
 
     Attributes:
@@ -74,11 +74,11 @@ class Mark(msgspec.Struct, frozen=True):
     is_deferrable: bool = False
 
     @staticmethod
-    def of(table: Table) -> Mark | None:
+    def of(table: Table) -> CatalogMark | None:
         """Return the mark of a table; None if it has none."""
-        return structs.decode(table.mark, Mark) if table.mark else None
+        return structs.decode(table.mark, CatalogMark) if table.mark else None
 
-    def after(self, before: Mark | None) -> Mark:
+    def after(self, before: CatalogMark | None) -> CatalogMark:
         """Return the mark that follows another one; changes from before may come while it is the current one."""
         was_deferrable = before is not None and before.is_deferrable
         return msgspec.structs.replace(self, is_deferrable=self.is_deferrable or was_deferrable)
@@ -89,7 +89,7 @@ class Mark(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
-def marks(connection: Connection, version: int, publication: str, oids: Iterable[int]) -> dict[int, Mark]:
+def marks(connection: Connection, version: int, publication: str, oids: Iterable[int]) -> dict[int, CatalogMark]:
     """Return the marks of tables; those that are gone by now are left out.
 
     Args:
@@ -107,12 +107,12 @@ def marks(connection: Connection, version: int, publication: str, oids: Iterable
     by_schema = _BY_SCHEMA.format(publication=name) if version >= _BY_SCHEMA_VERSION else ""
     sql = _MARKS.format(oids=wanted, publication=name, by_schema=by_schema)
     rows = connection.query(sql) if wanted else []
-    return {int(row[0] or 0): structs.decode(row[1] or "", Mark) for row in rows}
+    return {int(row[0] or 0): structs.decode(row[1] or "", CatalogMark) for row in rows}
 
 
-def unlogged(table: Table, now: Mark) -> str:
+def unlogged(table: Table, now: CatalogMark) -> str:
     """Return why rows may have other values than the stream has brought; empty: they have not."""
-    before = Mark.of(table)
+    before = CatalogMark.of(table)
     if before is None:
         return ""
     if before.published not in (None, now.published):
@@ -141,9 +141,9 @@ def unlogged(table: Table, now: Mark) -> str:
     return ""
 
 
-def lost_rows(table: Table, now: Mark) -> str:
+def lost_rows(table: Table, now: CatalogMark) -> str:
     """Return why rows of a partitioned table may be gone; empty: they are not."""
-    before = Mark.of(table)
+    before = CatalogMark.of(table)
     if before is None:
         return ""
     if before.parts.keys() - now.parts.keys():
@@ -153,6 +153,6 @@ def lost_rows(table: Table, now: Mark) -> str:
     return ""
 
 
-def _rewritten(before: Mark, now: Mark) -> set[int]:
+def _rewritten(before: CatalogMark, now: CatalogMark) -> set[int]:
     """Return the parts whose rows are in another file by now."""
     return {part for part, (file, _) in now.parts.items() if part in before.parts and before.parts[part][0] != file}

@@ -9,7 +9,7 @@ from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.table import Table
 from calve.sources.postgres.catalog.database import Database
-from calve.sources.postgres.catalog.identity import Identity, identities
+from calve.sources.postgres.catalog.identity import TableIdentity, identities
 from calve.sources.postgres.protocol.quote import qualified, quoted
 from calve.sources.postgres.protocol.wire import Connection
 from calve.sources.postgres.settings import PostgresSettings
@@ -80,7 +80,7 @@ def change(
         raise
 
 
-def withdraw(connection: Connection, publication: str, identity: Identity, lines: Log) -> bool:
+def withdraw(connection: Connection, publication: str, identity: TableIdentity, lines: Log) -> bool:
     """Take a table whose rows the server refuses to change out of a publication; return whether that was done."""
     try:
         connection.query(f"ALTER PUBLICATION {quoted(publication)} DROP TABLE ONLY {identity.sql}")

@@ -11,8 +11,8 @@ from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import Table
 from calve.sources.postgres.catalog import follow
 from calve.sources.postgres.catalog.database import Database
-from calve.sources.postgres.catalog.identity import Fault, Identity, faults, identities, lacking
-from calve.sources.postgres.catalog.marks import Mark, lost_rows, marks, unlogged
+from calve.sources.postgres.catalog.identity import FollowFault, TableIdentity, faults, identities, lacking
+from calve.sources.postgres.catalog.marks import CatalogMark, lost_rows, marks, unlogged
 from calve.sources.postgres.catalog.publication import withdraw
 from calve.sources.postgres.protocol.pgoutput import Relation
 from calve.sources.postgres.protocol.wire import Connection
@@ -81,7 +81,7 @@ class CatalogSession(DatabaseSession):
 
     def _parts(self, relation: Relation) -> list[Relation]:
         """Return the descriptions of the tables that log the changes of a table: it, or its partitions so far."""
-        mark = Mark.of(self._epochs.tables[relation.oid])
+        mark = CatalogMark.of(self._epochs.tables[relation.oid])
         is_partitioned = mark is not None and relation.oid not in mark.parts
         return list(self._leaves.get(relation.oid, {}).values()) if is_partitioned else [relation]
 
@@ -124,7 +124,7 @@ class CatalogSession(DatabaseSession):
         changed = [(table, marks_now[table.oid]) for table in tables if table.oid in marks_now]
         kept, is_read = self._dropped([table for table in tables if table.oid not in marks_now]), True
         for table, current in changed:
-            now = current.after(Mark.of(table))
+            now = current.after(CatalogMark.of(table))
             if table.mark == now.text:
                 continue
             if lost := lost_rows(table, now):
@@ -153,7 +153,7 @@ class CatalogSession(DatabaseSession):
                 if fault.is_unseen or (fault.refuses and self._is_withdrawn(identity, fault)):
                     self._stop_table(self._epochs.tables[oid], fault.why)
 
-    def _is_withdrawn(self, identity: Identity, fault: Fault) -> bool:
+    def _is_withdrawn(self, identity: TableIdentity, fault: FollowFault) -> bool:
         """Return whether a table is no longer published, if that can be; otherwise say once that it should not be."""
         if self._settings.publication is None and withdraw(self._side, self._publication, identity, self._lines):
             return True

@@ -9,7 +9,7 @@ import secrets
 import stringprep
 import unicodedata
 
-__all__ = ["MECHANISM", "Scram", "ScramError"]
+__all__ = ["MECHANISM", "ScramError", "ScramExchange"]
 
 MECHANISM = "SCRAM-SHA-256"
 _MOST_ROUNDS = 1_000_000
@@ -32,7 +32,7 @@ class ScramError(Exception):
     """The server does not know the password, or does not follow the protocol."""
 
 
-class Scram:
+class ScramExchange:
     """One exchange; the user's name is empty, because PostgreSQL takes it from the start of the connection.
 
     Args:

@@ -28,7 +28,7 @@ from calve.sources.database.connection import (
 from calve.sources.database.outbox import Block
 from calve.sources.database.pieces import FIRST_BYTES, MOST_BYTES
 from calve.sources.postgres.protocol.copy_text import columns_of
-from calve.sources.postgres.protocol.scram import MECHANISM, Scram, ScramError
+from calve.sources.postgres.protocol.scram import MECHANISM, ScramError, ScramExchange
 
 __all__ = ["NOT_TRUSTED", "Connection", "Row", "connect"]
 
@@ -122,7 +122,7 @@ class Connection:
         text = b"".join(part.encode() + b"\0" for pair in values.items() for part in pair)
         body = _UINT.pack(_PROTOCOL) + text + b"\0"
         self._channel.send(_UINT.pack(len(body) + 4) + body)
-        scram = Scram(address.password)
+        scram = ScramExchange(address.password)
         while (kind := (message := self._message())[0]) != b"Z":
             if kind == b"R":
                 self._authenticate(message[1], address, scram)
@@ -230,7 +230,7 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _authenticate(self, body: bytes, address: Address, scram: Scram) -> None:
+    def _authenticate(self, body: bytes, address: Address, scram: ScramExchange) -> None:
         kind, rest = _UINT.unpack_from(body)[0], body[4:]
         if kind == _CLEARTEXT:
             self._send(b"p", address.password_for(self._channel, "the password itself") + b"\0")

@@ -1,4 +1,4 @@
-"""NumPy arrays that say of which rows something is, the buffers of Arrow's texts, and types to build arrays of."""
+"""Row-number arrays and masks (NumPy), Arrow string buffers, storage types of arrays."""
 
 from __future__ import annotations
 

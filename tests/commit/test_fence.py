@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from calve.commit.fence import append, forestall
+from calve.commit.fence import append, invalidate_open_attempts
 from calve.commit.mark import CommitTarget, Mark
 from calve.errors import CommitError, CommitUnknownError, NoTargetError, OvertakenError, UnprocessableError, Verdict
 from calve.record.content_file import ContentFile
@@ -223,7 +223,10 @@ def test_an_attempt_that_began_before_it_was_forestalled_fails_and_asks_who_owns
         if not next(owners):
             raise OvertakenError("another driver owns it")
 
-    at_point("commit.before-swap", lambda: told.append(forestall(lake.catalog, CommitTarget(lake.name), mark(2))))
+    at_point(
+        "commit.before-swap",
+        lambda: told.append(invalidate_open_attempts(lake.catalog, CommitTarget(lake.name), mark(2))),
+    )
     told: list[int] = []
     with pytest.raises(OvertakenError, match="another driver"):
         append(lake.catalog, CommitTarget(lake.name), replace(mark(2), confirm=confirm), {2: [lake.file("b", [2])]})

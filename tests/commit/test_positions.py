@@ -14,7 +14,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
-from calve.commit.fence import append, rehearse
+from calve.commit.fence import append, validate_files
 from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
 from calve.maintenance.context import MaintenanceContext
@@ -260,7 +260,7 @@ def test_a_commit_deletes_each_row_once_in_one_snapshot_with_one_delete_file(
     before = {path for path in tmp_path.rglob("*") if path.suffix in (".parquet", ".puffin", ".avro")}
     staged = {laws.batch + 1: laws.files([2], [2, 5])}
     keys = {Path(file.file_path.removeprefix("file:")) for file in staged[laws.batch + 1]}
-    rehearse(laws.catalog, CommitTarget(NAME, write_mode="merge-on-read"), Mark("p", "s", laws.batch + 1), staged)
+    validate_files(laws.catalog, CommitTarget(NAME, write_mode="merge-on-read"), Mark("p", "s", laws.batch + 1), staged)
     after = {path for path in tmp_path.rglob("*") if path.suffix in (".parquet", ".puffin", ".avro")}
     assert after - before == keys
 

@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog
 from calve.columns.evolve import Evolution, NewColumn
-from calve.commit.fence import append, forestall
+from calve.commit.fence import append, invalidate_open_attempts
 from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
 from calve.record.content_file import ContentFile
@@ -74,7 +74,7 @@ def test_an_attempt_that_began_before_it_was_forestalled_fails(
     catalog: Catalog, table: Table, object_store: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target, owners = CommitTarget(table.identifier), iter([lambda: None, lambda: 1 / 0])
-    waiting = [lambda: forestall(catalog, target, Mark("shop", "s", 1))]
+    waiting = [lambda: invalidate_open_attempts(catalog, target, Mark("shop", "s", 1))]
     monkeypatch.setattr(
         "calve.commit.swap.stop_at",
         lambda point: waiting.pop()() if point == "commit.before-swap" and waiting else None,

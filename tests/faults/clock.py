@@ -215,7 +215,7 @@ class Pair:
     def stop(self) -> None:
         """End the driver, and then the standby, which has the state by then."""
         assert self.driver.stop() == 0, self.driver.said()[-3000:]
-        self.standby.until(lambda: "has the state now" in self.standby.said(), "it continues")
+        self.standby.until(lambda: "took over the state" in self.standby.said(), "it continues")
         assert self.standby.stop() == 0, self.standby.said()[-3000:]
 
     def end(self) -> None:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from calve.operate.dry_run_catalog import DryRunCatalog
 from calve.pipeline.batch import Writer
 from calve.pipeline.plugins import PLUGINS
-from calve.pipeline.wiring import Wiring
+from calve.pipeline.wiring import PipelineParts
 from calve.record.receipt import Receipt
 from calve.settings import parse_text
 from calve.sources.source import Planned, Split
@@ -81,7 +81,7 @@ class Lake:
             del pipeline["processor"]
         [settings] = parse_text(json.dumps({"p": pipeline}), PLUGINS).pipelines
         self.catalog = DryRunCatalog("lake", {}, lambda name: None)
-        self._wiring = Wiring(
+        self._wiring = PipelineParts(
             settings, state_folder_at(str(self.folder)), lambda properties: ("lake", cast(Any, self.catalog))
         )
         self._wiring.open()

@@ -18,7 +18,7 @@ from obstore.exceptions import GenericError
 
 from calve.errors import InvariantError, OvertakenError, PositionLostError, SettingsError, SetupError, WriteError
 from calve.ledger import lease
-from calve.ledger.ledger import Committed, Ledger, Waiting, last_batch_of, under_construction
+from calve.ledger.ledger import Committed, Ledger, WaitPolicy, last_batch_of, under_construction
 from calve.observe.totals import Totals
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Split
@@ -112,7 +112,7 @@ def test_a_clock_that_jumps_neither_ends_a_lease_nor_keeps_it(
 def test_a_standby_waits_while_the_lease_is_renewed_and_gets_it_when_it_is_released(folder: StoreFolder) -> None:
     first = Ledger.open(folder)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(Ledger.open, folder, "shop", Waiting(threading.Event(), standby=True))
+        waiting = pool.submit(Ledger.open, folder, "shop", WaitPolicy(threading.Event(), standby=True))
         with pytest.raises(TimeoutError):
             waiting.result(4)
         first.close()
@@ -125,7 +125,7 @@ def test_a_standby_ends_its_wait_when_a_stop_is_requested(ledger: Ledger, folder
     stop = threading.Event()
     stop.set()
     with pytest.raises(OvertakenError, match="stopped"):
-        Ledger.open(folder, "shop", Waiting(stop, standby=True))
+        Ledger.open(folder, "shop", WaitPolicy(stop, standby=True))
 
 
 @pytest.mark.usefixtures("short")

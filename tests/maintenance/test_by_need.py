@@ -18,13 +18,13 @@ from calve.maintenance.by_need import BOUNDS_METADATA, Rounds
 from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.orphans import remove_orphans
 from calve.record.target import WriteMode
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 from maintenance.conftest import STATE, Kept
 
 pytestmark = pytest.mark.spark
 
 ALWAYS = timedelta(days=365)
-LIMITS = Limits(small_files=5, quiet=ALWAYS, max_snapshots=8, least_age=timedelta(0))
+LIMITS = MaintenanceLimits(small_files=5, quiet=ALWAYS, max_snapshots=8, least_age=timedelta(0))
 PARTITIONS = (("city", "identity"), ("n", "truncate[100]"), ("city", "bucket[4]"), ("n", "bucket[1]"))
 
 

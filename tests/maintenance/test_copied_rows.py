@@ -22,7 +22,7 @@ from calve.maintenance.copied_rows import CopiedFile, CopiedGroup, FileGroup, co
 from calve.maintenance.deleted_keys import Delete
 from calve.maintenance.moved_deletes import moved_rows
 from calve.record.content_file import ContentFile
-from calve.record.target import Stream
+from calve.record.target import RowStream
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 from calve.write.writer import Writers
@@ -92,7 +92,7 @@ def written(table: Table, name: str, numbers: list[int | None]) -> list[str]:
         for each in wanted
     ]
     writers = Writers(name, 10)
-    writers.write(Stream(0, ""), table, {}, pa.table(columns, schema=wanted))
+    writers.write(RowStream(0, ""), table, {}, pa.table(columns, schema=wanted))
     return [described(file).file_path for one in writers.close().values() for file in one.files]
 
 

@@ -17,7 +17,7 @@ from calve.engine import session
 from calve.maintenance.by_need import Rounds
 from calve.maintenance.context import MaintenanceContext
 from calve.record.content_file import ContentFile
-from calve.record.target import MERGE_ON_READ, Stream
+from calve.record.target import MERGE_ON_READ, RowStream
 from calve.reduce.key import Key
 from calve.table.arrow_schema import arrow_schema
 from calve.write.writer import Writers
@@ -41,8 +41,8 @@ def test_files_of_a_rest_catalog_are_joined_beside_deletes_by_position_and_read_
             [pa.array(ids if one.name == "id" else [None] * len(ids), one.type) for one in wanted], schema=wanted
         )
         writers = Writers(f"b{batch}", 10)
-        writers.write(Stream(0, ""), table, {}, rows)
-        writers.write(Stream(1, ""), key.deletes, {}, pa.table([ids], schema=key.arrow_schema), key.ids)
+        writers.write(RowStream(0, ""), table, {}, rows)
+        writers.write(RowStream(1, ""), key.deletes, {}, pa.table([ids], schema=key.arrow_schema), key.ids)
         files = [
             msgspec.json.decode(file, type=ContentFile) for each in writers.close().values() for file in each.files
         ]

@@ -15,7 +15,7 @@ from calve.record.target import TableRef
 from calve.sources.source import LOADED, Planned, Split
 from calve.task.job import Job
 
-AGAIN = batch.Again(frozenset({TableRef(0, "ns.t")}), 1)
+AGAIN = batch.RewritePass(frozenset({TableRef(0, "ns.t")}), 1)
 
 
 def writer_of(in_order: bool, made: list[Misfit] | None = None) -> batch.Writer:
@@ -48,7 +48,7 @@ def test_a_survey_that_fails_finds_no_table_and_one_of_no_splits_has_a_task(spli
 
 @pytest.mark.parametrize(("of_load", "again", "made"), [(2, None, 1), (1, None, 0), (2, AGAIN, 0)])
 def test_the_tables_of_a_load_are_there_before_its_rows_are_read(
-    monkeypatch: pytest.MonkeyPatch, of_load: int, again: batch.Again | None, made: int
+    monkeypatch: pytest.MonkeyPatch, of_load: int, again: batch.RewritePass | None, made: int
 ) -> None:
     found: list[Misfit] = []
     then: list[int] = []
@@ -65,7 +65,7 @@ def test_the_tables_of_a_load_are_there_before_its_rows_are_read(
 def test_tasks_hand_nothing_on_if_no_two_of_them_can_have_the_same_key(
     monkeypatch: pytest.MonkeyPatch,
     of_load: int,
-    again: batch.Again | None,
+    again: batch.RewritePass | None,
     preserves_source_keys: bool,
     shuffle_partitions: int,
 ) -> None:

@@ -178,7 +178,7 @@ def test_a_server_that_is_away_is_logged_once_until_it_is_back(world: World, sai
     world.cycle()
     world.errors.clear()
     world.cycle()
-    assert [record.getMessage() for record in said.records] == ["no answer", "commit: goes on"]
+    assert [record.getMessage() for record in said.records] == ["no answer", "commit: recovered"]
     assert world.ledger.committed.batch == 1
 
 
@@ -225,7 +225,7 @@ def test_a_ledger_that_refuses_is_tried_again_later_and_nothing_is_committed_twi
     assert world.ledger.committed.totals.tables["a"].rows == 1
     assert len(world.commits) == 1
     assert world.commit_tables.troubles() == []
-    assert [record.getMessage() for record in said.records] == ["the disk is full", "ledger: goes on"]
+    assert [record.getMessage() for record in said.records] == ["the disk is full", "ledger: recovered"]
 
 
 def test_files_for_a_catalog_that_is_gone_are_not_taken(world: World) -> None:

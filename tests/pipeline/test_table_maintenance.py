@@ -14,7 +14,7 @@ from calve.commit.mark import CommitTarget
 from calve.observe.report import BranchFileStats
 from calve.pipeline import table_maintenance
 from calve.pipeline.table_maintenance import TableMaintenance
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 
 
 @pytest.mark.parametrize("is_early", [True, False])
@@ -25,6 +25,6 @@ def test_orphans_too_leave_the_machine_to_the_first_batches_of_a_run(
     context = cast(Any, SimpleNamespace(name="ns.t", target=CommitTarget("ns.t")))
     maintenance = TableMaintenance(cast(Any, None), cast(Any, SimpleNamespace(name="p")), threading.Condition())
     outcome = Outcome(batches=(1,), files=1, held=BranchFileStats(data_files=1))
-    maintenance.committed("c", context, outcome, Limits())
+    maintenance.committed("c", context, outcome, MaintenanceLimits())
     later = time.monotonic() + (0 if is_early else 61)
     assert (maintenance.next(later) is None) == is_early

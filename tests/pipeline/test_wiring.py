@@ -12,7 +12,7 @@ import pytest
 from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.tables import PipelineTables
-from calve.pipeline.wiring import Wiring
+from calve.pipeline.wiring import PipelineParts
 from calve.record.target import BranchRef, TableRef
 from calve.settings import parse_text
 from calve.sinks.iceberg.tables import IcebergTables
@@ -82,7 +82,7 @@ def test_a_survey_tells_how_many_tables_of_the_first_events_exist(
     yaml = f"p:\n  source:\n    {source}\n  sink:\n    - {sink}\n    - opensearch: {{hosts: [http://h], index: i}}\n"
     [settings] = parse_text(yaml, PLUGINS).pipelines
     catalog = SimpleNamespace(properties={}, name="lakehouse")
-    wiring = Wiring(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog))
+    wiring = PipelineParts(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog))
     wiring.source = cast(Any, Files())
     monkeypatch.setattr(IcebergTables, "find", lambda self, name: name == "a.there")
     read: list[int] = []
@@ -102,4 +102,7 @@ def test_only_batches_of_appends_whose_size_is_not_set_may_grow(key: str, may_gr
     sink = f"iceberg: {{table_identifier: a.b, auto_create: true, identifier_columns: [id]{key}}}"
     [settings] = parse_text(f"p:\n  source:\n    {FILES}\n  sink:\n    - {sink}\n", PLUGINS).pipelines
     catalog = SimpleNamespace(properties={}, name="lakehouse")
-    assert Wiring(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog)).may_grow is may_grow
+    assert (
+        PipelineParts(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog)).may_grow
+        is may_grow
+    )

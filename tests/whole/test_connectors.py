@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from calve.pipeline.plugins import PLUGINS
-from calve.pipeline.wiring import Wiring, sink_labels
+from calve.pipeline.wiring import PipelineParts, sink_labels
 from calve.settings import parse_text
 from calve.state.local_folder import LocalFolder
 from calve.stop_point import VARIABLE
@@ -32,10 +32,10 @@ EVENTS = [
 TABLES = {"archive.requests": [1, 2, 3, 4, 5], "alarms.fatal": [3], "alarms.x": [2], "alarms.y": [4]}
 
 
-def made(rejects: Any = None) -> Wiring:
+def made(rejects: Any = None) -> PipelineParts:
     [settings] = parse_text(YAML.replace("{table_identifier", "{event_time: at, table_identifier"), PLUGINS).pipelines
     catalog = SimpleNamespace(properties={}, name="lakehouse")
-    return Wiring(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog), rejects)
+    return PipelineParts(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog), rejects)
 
 
 def test_dead_letters_name_the_pipeline_that_a_sink_stands_in() -> None:

@@ -17,7 +17,7 @@ from calve.observe.watch import Watch
 from calve.pipeline.driver import Driver, RunMode
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.run import Catalogs
-from calve.pipeline.wiring import Wiring
+from calve.pipeline.wiring import PipelineParts
 from calve.settings import parse_text
 from calve.state.local_folder import LocalFolder
 from changes.history import Kind, Table
@@ -65,7 +65,7 @@ class Mirror:
 
     def catch_up(self) -> dict[str, Any]:
         with Watch() as watch:
-            wiring = Wiring(self.settings, LocalFolder(self.folder), Catalogs(session.start()).get)
+            wiring = PipelineParts(self.settings, LocalFolder(self.folder), Catalogs(session.start()).get)
             Driver(
                 session.start(), wiring, LocalFolder(self.folder), RunMode(once=True, give_up_seconds=20), watch
             ).run()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from calve.cli.table import columns
 from calve.observe.humanize import harmless, many
-from calve.sources.preview import Preview, TablePreview
+from calve.sources.preview import DatabasePreview, TablePreview
 
 if TYPE_CHECKING:
     from calve.sources.kafka.preview import TopicPreview
@@ -110,7 +110,7 @@ def _given(answers: Answers) -> dict[str, Any]:
 
 
 def _database(answers: Answers, settings: Any) -> Proposal:
-    preview_of_tables: Preview = _preview(answers.source, settings)
+    preview_of_tables: DatabasePreview = _preview(answers.source, settings)
     lacking = tuple(table.name for table in preview_of_tables.tables if not table.key)
     return Proposal(
         seen=tuple(_tables(preview_of_tables, settings.shown)),
@@ -148,7 +148,7 @@ def _iceberg_tables(answers: Answers, settings: Any) -> Proposal:
     )
 
 
-def _tables(selection: Preview, server: str) -> Iterator[str]:
+def _tables(selection: DatabasePreview, server: str) -> Iterator[str]:
     count = len(selection.tables) + selection.others
     yield f"{server} has {many(count, 'table')} that {'is' if count == 1 else 'are'} selected" + (
         f"; the first {len(selection.tables)}:" if selection.others else ":"
@@ -160,7 +160,7 @@ def _tables(selection: Preview, server: str) -> Iterator[str]:
     yield from _described_tables(selection, lacks_key)
 
 
-def _described_tables(selection: Preview, lacks_key: str = "") -> Iterator[str]:
+def _described_tables(selection: DatabasePreview, lacks_key: str = "") -> Iterator[str]:
     """Yield each table with its columns and first rows; `lacks_key` below those without a key."""
     for table in selection.tables:
         yield f"  {_described(table)}"

@@ -8,8 +8,8 @@ What the fence relies on:
 - The mark, the table property `calve.mark.<pipeline>`, is the last batch of this pipeline in the table. It always
   changes in the same commit that adds a snapshot, and survives `expire_snapshots` and a rollback.
 - A pipeline's batches are committed in order, and a staged batch never changes while an attempt with it may succeed
-  (`forestall`). So all batches up to the mark are in the table, and an attempt without an answer may be repeated after
-  the mark is read again.
+  (`invalidate_open_attempts`). So all batches up to the mark are in the table, and an attempt without an answer may
+  be repeated after the mark is read again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE
 from calve.table.loaded import Table
 
-__all__ = ["Lose", "Outcome", "append", "clear", "forestall", "inspect", "rehearse", "snapshot_of"]
+__all__ = ["Lose", "Outcome", "append", "clear", "inspect", "invalidate_open_attempts", "snapshot_of", "validate_files"]
 
 _STEP = "commit"
 _Files = Mapping[int, Sequence[ContentFile]]
@@ -126,7 +126,9 @@ def append(
     return replace(_joined(done), conflicts=conflicts)
 
 
-def rehearse(catalog: Catalog, target: CommitTarget, mark: Mark, files: Mapping[int, Sequence[ContentFile]]) -> None:
+def validate_files(
+    catalog: Catalog, target: CommitTarget, mark: Mark, files: Mapping[int, Sequence[ContentFile]]
+) -> None:
     """Do the same as `append`, without the last step that makes it visible.
 
     Raises:
@@ -138,7 +140,7 @@ def rehearse(catalog: Catalog, target: CommitTarget, mark: Mark, files: Mapping[
     )
 
 
-def forestall(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
+def invalidate_open_attempts(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
     """Commit an empty snapshot: attempts that inspected the table before it can no longer succeed.
 
     They may be a former driver's, or this one's whose answer was lost. After this call the files of batches that the

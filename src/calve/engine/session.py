@@ -102,7 +102,7 @@ def stop(engine: Engine) -> None:
 
 
 def _make_way() -> Any:
-    """Set aside what earlier sessions of this process have left, and return py4j's gateway to them.
+    """Detach py4j's gateway of an earlier session of this process, and return it.
 
     Raises:
         EngineError: Somebody else's session runs.

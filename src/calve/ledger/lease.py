@@ -27,7 +27,7 @@ from calve.observe.log import Log
 from calve.state.folder import StateFolder, TaggedContent
 from calve.state.values import decoded, encoded
 
-__all__ = ["HEAD", "LEASE_VARIABLE", "Holder", "Lease", "LeaseAcquisition", "LedgerHead", "Waiting", "head_of"]
+__all__ = ["HEAD", "LEASE_VARIABLE", "Holder", "Lease", "LeaseAcquisition", "LedgerHead", "WaitPolicy", "head_of"]
 
 HEAD = "head.json"
 LEASE_SECONDS = 8.0
@@ -40,7 +40,7 @@ _ATTEMPTS = 5
 
 
 @dataclass(frozen=True)
-class Waiting:
+class WaitPolicy:
     """How a driver waits for a ledger that another one holds.
 
     Attributes:
@@ -116,7 +116,7 @@ class Lease:
         self._thread.start()
 
     @classmethod
-    def take(cls, folder: StateFolder, pipeline: str, waiting: Waiting | None = None) -> Lease:
+    def take(cls, folder: StateFolder, pipeline: str, waiting: WaitPolicy | None = None) -> Lease:
         """Take the lease of a ledger, which is created if it does not exist.
 
         Args:
@@ -129,7 +129,7 @@ class Lease:
             OvertakenError: Another driver renews the lease, or the wait was stopped.
             WriteError: The store does not answer.
         """
-        return LeaseAcquisition(folder, pipeline, waiting or Waiting(threading.Event())).run()
+        return LeaseAcquisition(folder, pipeline, waiting or WaitPolicy(threading.Event())).run()
 
     @property
     def head(self) -> LedgerHead:
@@ -226,7 +226,7 @@ class Lease:
 class LeaseAcquisition:
     """One wait for a lease."""
 
-    def __init__(self, folder: StateFolder, pipeline: str, waiting: Waiting) -> None:
+    def __init__(self, folder: StateFolder, pipeline: str, waiting: WaitPolicy) -> None:
         self._folder, self._pipeline, self._waiting = folder, pipeline, waiting
         self._me = Holder(uuid.uuid4().hex, os.getpid(), socket.gethostname())
         self._seen, self._since = "", 0.0

@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 
 from calve.errors import CalveError, InvariantError, OvertakenError
-from calve.ledger.lease import Waiting
+from calve.ledger.lease import WaitPolicy
 from calve.ledger.local_records import LocalRecords
 from calve.ledger.records import FORMAT, Committed, Kept, LedgerIdentity, check_source
 from calve.ledger.store_records import StoreRecords
@@ -30,7 +30,7 @@ from calve.state.local_folder import LocalFolder
 from calve.state.location import state_folder_at
 from calve.stop_point import stop_at
 
-__all__ = ["FORMAT", "Committed", "Ledger", "Pending", "Waiting", "last_batch_of", "under_construction"]
+__all__ = ["FORMAT", "Committed", "Ledger", "Pending", "WaitPolicy", "last_batch_of", "under_construction"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Ledger:
         self._pending = {batch: Pending(batch, kept.planned, kept.staged) for batch, kept in records.recover().items()}
 
     @classmethod
-    def open(cls, folder: StateFolder | Path | str, pipeline: str = "", waiting: Waiting | None = None) -> Ledger:
+    def open(cls, folder: StateFolder | Path | str, pipeline: str = "", waiting: WaitPolicy | None = None) -> Ledger:
         """Open or create a ledger, as its only driver.
 
         Args:

@@ -24,7 +24,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from calve.errors import InvariantError, OvertakenError
-from calve.ledger.lease import Waiting
+from calve.ledger.lease import WaitPolicy
 from calve.ledger.lock import DriverLock
 from calve.ledger.records import (
     Committed,
@@ -78,7 +78,7 @@ class LocalRecords:
             raise
 
     @staticmethod
-    def open(folder: StateFolder, pipeline: str, waiting: Waiting | None = None) -> LocalRecords:
+    def open(folder: StateFolder, pipeline: str, waiting: WaitPolicy | None = None) -> LocalRecords:
         """Open the records of a ledger; a standby waits until the lock is free."""
         is_waiting = False
         while True:

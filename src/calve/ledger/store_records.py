@@ -21,7 +21,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from calve.errors import InvariantError, SettingsError, WriteError
-from calve.ledger.lease import HEAD, Lease, LedgerHead, Waiting, head_of
+from calve.ledger.lease import HEAD, Lease, LedgerHead, WaitPolicy, head_of
 from calve.ledger.records import Committed, Kept, LedgerIdentity, check_complete, read_plan, read_record
 from calve.record.staged import StagedBatch
 from calve.state.folder import StateFolder
@@ -45,7 +45,7 @@ class StoreRecords:
         WriteError: The store does not answer.
     """
 
-    def __init__(self, folder: StateFolder, pipeline: str, waiting: Waiting | None = None) -> None:
+    def __init__(self, folder: StateFolder, pipeline: str, waiting: WaitPolicy | None = None) -> None:
         self._folder = folder
         self._lease = Lease.take(folder, pipeline, waiting)
         self._numbers = itertools.count(1)
@@ -83,7 +83,7 @@ class StoreRecords:
             )
 
     @staticmethod
-    def open(folder: StateFolder, pipeline: str, waiting: Waiting | None = None) -> StoreRecords:
+    def open(folder: StateFolder, pipeline: str, waiting: WaitPolicy | None = None) -> StoreRecords:
         """Open the records of a ledger, as soon as its lease is free."""
         return StoreRecords(folder, pipeline, waiting)
 

@@ -16,7 +16,7 @@ from calve.maintenance.rewrite import ANY_DELETE, NO_SIZE, RewrittenFiles, maint
 from calve.maintenance.small_files import Compaction, compaction
 from calve.observe.humanize import many
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 
 __all__ = ["BOUNDS_METADATA", "MOST_MANIFESTS", "Need", "Round", "Rounds"]
 
@@ -88,7 +88,7 @@ class Rounds:
         limits: When it needs maintenance.
     """
 
-    def __init__(self, context: MaintenanceContext, limits: Limits) -> None:
+    def __init__(self, context: MaintenanceContext, limits: MaintenanceLimits) -> None:
         self._context = context
         self._limits = limits
         self._write_mode = context.target.write_mode

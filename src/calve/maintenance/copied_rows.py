@@ -23,7 +23,7 @@ from calve.errors import CalveError, UnsupportedError
 from calve.maintenance.data_files import id_of, opened
 from calve.maintenance.deleted_keys import Delete, DeletedKeys
 from calve.record.content_file import ContentFile
-from calve.record.target import Stream
+from calve.record.target import RowStream
 from calve.sources.prefetch import prefetch
 from calve.structs import decode
 from calve.table.arrow_schema import arrow_schema
@@ -42,7 +42,7 @@ _LINEAGE = [
 ]
 _BATCH_ROWS = 16_384
 _TARGET = "write.target-file-size-bytes"
-_STREAM = Stream(0, "")
+_STREAM = RowStream(0, "")
 
 
 class CopiedFile(NamedTuple):

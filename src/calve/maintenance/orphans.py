@@ -29,7 +29,7 @@ __all__ = ["LEAST_AGE", "Orphans", "check_age", "removable", "remove_orphans"]
 LEAST_AGE = timedelta(days=3)
 _KINDS = (".parquet", ".orc", ".avro", ".puffin", ".metadata.json", ".stats")
 _OURS = re.compile(r"(?P<pipeline>.+)-(?P<state>[0-9a-f]{8})-(?P<batch>\d{8,})-[0-9a-f]{6}-.*")
-"""A file of a pipeline: `Wiring.job` sets pipeline, state, batch and start; tasks may add anything."""
+"""A file of a pipeline: `PipelineParts.job` sets pipeline, state, batch and start; tasks may add anything."""
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from calve.observe import tally
 from calve.operate.dry_run_catalog import DryRunCatalog
 from calve.pipeline.plugins import declared
 from calve.pipeline.spark_needs import needs_s3
-from calve.pipeline.wiring import Wiring, sink_labels
+from calve.pipeline.wiring import PipelineParts, sink_labels
 from calve.processors.chain import Chain
 from calve.record.receipt import Misfit
 from calve.record.target import TableRef
@@ -213,7 +213,7 @@ class _Rehearsed:
 
     def __init__(self, settings: PipelineSettings, catalogs: _Rehearsals) -> None:
         self._catalogs = catalogs
-        self._wiring = Wiring(settings, LocalFolder(Path("calve-state")) / settings.name, catalogs.get)
+        self._wiring = PipelineParts(settings, LocalFolder(Path("calve-state")) / settings.name, catalogs.get)
         self._labels = sink_labels(settings)
         self._moment = int(time.time() * 10)
         self._events: list[EventFate] = []

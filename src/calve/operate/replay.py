@@ -24,7 +24,7 @@ from calve.pipeline.plugins import declared
 from calve.pipeline.run import Catalogs, RunOptions, state_folder
 from calve.pipeline.spark_needs import needs_s3
 from calve.pipeline.task_modules import task_modules
-from calve.pipeline.wiring import Wiring, dead_letter_locations, replay_name, sink_labels, sink_paths
+from calve.pipeline.wiring import PipelineParts, dead_letter_locations, replay_name, sink_labels, sink_paths
 from calve.settings import PipelineSettings
 from calve.state.folder import StateFolder
 
@@ -131,7 +131,7 @@ class _Replay:
         return False
 
     def run(self, spark: Any, catalogs: Catalogs, watch: Watch) -> Replayed:
-        wiring = Wiring(self.settings, self._folder, catalogs.get, self._source)
+        wiring = PipelineParts(self.settings, self._folder, catalogs.get, self._source)
         if self.has_table:  # load it again
             wiring.letters.open()
             wiring.letters.note()

@@ -16,7 +16,7 @@ from calve.observe.humanize import size
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.quarantine import Quarantine
 from calve.pipeline.spark_job import count_rows, divide, run_job, run_survey
-from calve.pipeline.wiring import Wiring
+from calve.pipeline.wiring import PipelineParts
 from calve.record.receipt import Receipt, merge_misfits
 from calve.record.staged import StagedBatch
 from calve.record.target import TableRef
@@ -26,7 +26,7 @@ from calve.stop_point import stop_at
 from calve.task.isolation import WHOLE, Isolation
 from calve.task.job import Job
 
-__all__ = ["Again", "Receipts", "Writer", "run_batch", "unprocessable"]
+__all__ = ["Receipts", "RewritePass", "Writer", "run_batch", "unprocessable"]
 
 _PASSES = 5
 """One pass for unknown tables, one for new fields, some for other writers that change tables meanwhile."""
@@ -39,7 +39,7 @@ Only = dict[int, frozenset[TableRef]] | None
 
 
 @dataclasses.dataclass(frozen=True)
-class Again:
+class RewritePass:
     """The part of a staged batch that is rewritten.
 
     Attributes:
@@ -50,7 +50,7 @@ class Again:
     targets: frozenset[TableRef]
     number: int
 
-    def changed(self, job: Job) -> Job:
+    def apply_to(self, job: Job) -> Job:
         """Return the job of a pass for these tables; it writes only new dead letters, and to files.
 
         A table of dead letters may already have this batch's rows, and nothing is ever added to a committed batch.
@@ -76,7 +76,7 @@ class Writer:
     """
 
     spark: Engine
-    wiring: Wiring
+    wiring: PipelineParts
     state_id: str
     reports: BugReports
     distribution: Distribution = dataclasses.field(default_factory=Distribution)
@@ -121,10 +121,10 @@ class Writer:
         try:
             return run_survey(self.spark, job, planned.splits)
         except CalveError:
-            return set()  # the pass that reads the batch tells
+            return set()  # the writing pass reports the error
 
     def attempt(
-        self, batch: int, planned: Planned, isolation: Isolation = WHOLE, again: Again | None = None
+        self, batch: int, planned: Planned, isolation: Isolation = WHOLE, again: RewritePass | None = None
     ) -> Receipts:
         """Write the files of a batch, or of a part of it, in as many passes as its tables need.
 
@@ -144,7 +144,7 @@ class Writer:
             if any(split.body.get(APART) for split in planned.splits):
                 job = dataclasses.replace(job, sinks=tuple(sink.apart(job.pipeline) for sink in job.sinks))
             if again is not None:
-                job = again.changed(job)
+                job = again.apply_to(job)
             else:
                 job = self.distribution.choose(job, len(groups if only is None else only))
             if self.wiring.in_order and len(groups) > 1 and not (is_load and job.preserves_source_keys):

@@ -6,12 +6,12 @@ import contextlib
 
 from calve.engine.engine import Engine
 from calve.errors import CalveError
-from calve.ledger.ledger import Ledger, Waiting
+from calve.ledger.ledger import Ledger, WaitPolicy
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 from calve.observe.watch import Watch
 from calve.pipeline.loop import Loop, RunMode
-from calve.pipeline.wiring import Wiring
+from calve.pipeline.wiring import PipelineParts
 from calve.state.folder import StateFolder
 
 __all__ = ["Driver", "RunMode"]
@@ -28,7 +28,7 @@ class Driver:
         watch: Gets the status, and has the request to stop.
     """
 
-    def __init__(self, spark: Engine, wiring: Wiring, folder: StateFolder, mode: RunMode, watch: Watch) -> None:
+    def __init__(self, spark: Engine, wiring: PipelineParts, folder: StateFolder, mode: RunMode, watch: Watch) -> None:
         self._spark = spark
         self._wiring = wiring
         self._folder = folder
@@ -42,10 +42,10 @@ class Driver:
         Raises:
             CalveError: The pipeline cannot continue. Staged batches stay, and the next run commits them.
         """
-        waiting = Waiting(self._watch.stop, self._mode.standby, self._log)
+        waiting = WaitPolicy(self._watch.stop, self._mode.standby, self._log)
         with contextlib.closing(Ledger.open(self._folder / "ledger", self._wiring.name, waiting)) as ledger:
             if self._mode.standby:
-                self._log.info("has the state now, and continues")
+                self._log.info("took over the state; continuing")
             status = self._status(ledger)
             try:
                 with ledger.takeover_explains():

@@ -29,7 +29,7 @@ from calve.pipeline.reloading import Reloading
 from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.table_commits import TableCommits
 from calve.pipeline.upkeep import Upkeep
-from calve.pipeline.wiring import Wiring
+from calve.pipeline.wiring import PipelineParts
 from calve.record.staged import StagedBatch
 from calve.sources.source import HasCondition, Listens, Planned
 from calve.stop_point import stop_at
@@ -74,7 +74,7 @@ class Loop:
     def __init__(
         self,
         spark: Engine,
-        wiring: Wiring,
+        wiring: PipelineParts,
         mode: RunMode,
         stop: threading.Event,
         ledger: Ledger,

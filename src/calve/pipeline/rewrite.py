@@ -17,12 +17,12 @@ from msgspec.structs import replace
 from py4j.protocol import Py4JJavaError
 
 from calve.catalog.catalog import Catalog
-from calve.commit.fence import forestall, rehearse
+from calve.commit.fence import invalidate_open_attempts, validate_files
 from calve.commit.mark import CommitTarget, Mark
 from calve.errors import CalveError, CommitError, UnprocessableError
 from calve.ledger.ledger import Ledger
 from calve.observe.bug_report import BugReports
-from calve.pipeline.batch import Again, Receipts, Writer, unprocessable
+from calve.pipeline.batch import Receipts, RewritePass, Writer, unprocessable
 from calve.pipeline.letters import PipelineLetters
 from calve.pipeline.quarantine import Quarantine
 from calve.pipeline.tables import PipelineTables
@@ -86,12 +86,12 @@ class Rewriter:
             CommitError: The events are not the reason; nothing has changed.
             CalveError: A server is down; nothing has changed.
         """
-        rehearse(catalog, target, mark, {})
+        validate_files(catalog, target, mark, {})
         rewritten: dict[int, Rewritten] = {}
         for batch, entries in waiting.items():
             table = _Table(catalog, target, mark, batch)
             try:
-                table.rehearse(entries)
+                table.validate_files(entries)
             except UnprocessableError as failed:
                 new = self._without_bad_events(table, entries, failed)
                 if new is None:
@@ -115,10 +115,10 @@ class Rewriter:
             return Rewritten(staged_entries, {"UNPROCESSABLE": unprocessable(staged.rejects)[table.target.identifier]})
 
         def attempt(isolation: Isolation) -> Receipts:
-            receipts = self._writer.attempt(table.batch, planned, isolation, Again(sinks, next(self._numbers)))
+            receipts = self._writer.attempt(table.batch, planned, isolation, RewritePass(sinks, next(self._numbers)))
             entries = _entries(receipts, key)
             try:
-                table.rehearse(entries)
+                table.validate_files(entries)
             finally:
                 if isolation.is_probe:
                     table.remove_files(entries)
@@ -131,7 +131,7 @@ class Rewriter:
         counts = unprocessable(rejects)
         if not entries and counts.total() > _FEW:
             raise _with_hint(table.target, error) from error
-        if forestall(table.catalog, table.target, table.mark) >= table.batch:
+        if invalidate_open_attempts(table.catalog, table.target, table.mark) >= table.batch:
             table.remove_files(entries)
             return None
         tables = [entry for entry in staged.tables if entry.ref != key] + entries
@@ -152,9 +152,9 @@ class _Table:
     mark: Mark
     batch: int
 
-    def rehearse(self, entries: Entries) -> None:
+    def validate_files(self, entries: Entries) -> None:
         """Check that files can become a snapshot."""
-        rehearse(
+        validate_files(
             self.catalog, self.target, self.mark, {self.batch: [file for entry in entries for file in entry.files]}
         )
 

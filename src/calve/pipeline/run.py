@@ -192,10 +192,10 @@ def _run_one(
     folder = state_folder(options) / settings.name
     try:
         from calve.pipeline.driver import Driver, RunMode
-        from calve.pipeline.wiring import Wiring
+        from calve.pipeline.wiring import PipelineParts
 
         mode = RunMode(options.once, options.give_up_after.total_seconds(), options.standby, options.allow_empty)
-        Driver(spark, Wiring(settings, folder, catalogs.get), folder, mode, watch).run()
+        Driver(spark, PipelineParts(settings, folder, catalogs.get), folder, mode, watch).run()
     except CalveError as error:
         failed.append(error)
         watch.failed(settings.name, str(error))

@@ -20,7 +20,7 @@ from calve.observe.status import PipelineStatus
 from calve.pipeline.commit_queue import CommitQueue, Retry
 from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.upkeep import Upkeep
-from calve.pipeline.wiring import Wiring
+from calve.pipeline.wiring import PipelineParts
 from calve.record.staged import StagedBatch
 from calve.record.target import EQUALITY_DELETE, BranchRef, WriteMode, beside
 from calve.record.written import Entries
@@ -48,7 +48,7 @@ class TableCommits:
     def __init__(
         self,
         ledger: Ledger,
-        wiring: Wiring,
+        wiring: PipelineParts,
         status: PipelineStatus,
         rewriter: Rewriter,
         upkeep: Upkeep,
@@ -176,7 +176,7 @@ class TableCommits:
         with self._lock:
             self._progress.committed(table, last)
         if self.queue.committed(table, entries, self._now()):
-            self._log.info("commit: goes on")
+            self._log.info("commit: recovered")
         self._status.valid_through(name, complete_through(event_time))
         self._log.debug(f"committed {rows} rows to {name}", table=name, rows=rows)
         return outcome
@@ -232,7 +232,7 @@ class TableCommits:
             return
         self._show_staged()
         if before:
-            self._log.info(f"{before.step}: goes on")
+            self._log.info(f"{before.step}: recovered")
             self._status.recovered(step=before.step)
             self._acknowledging = Retry()
 

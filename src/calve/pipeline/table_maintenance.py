@@ -21,7 +21,7 @@ from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 from calve.pipeline.background import WorkedTable
-from calve.table.limits import Limits
+from calve.table.limits import MaintenanceLimits
 
 __all__ = ["TableMaintenance"]
 
@@ -40,7 +40,7 @@ class _Table(WorkedTable):
         is_last: Whether it gets a round before the run ends.
     """
 
-    limits: Limits = field(kw_only=True)
+    limits: MaintenanceLimits = field(kw_only=True)
     trigger: Trigger = field(kw_only=True)
     orphans_at: float = field(kw_only=True)
     rounds: Rounds | None = None
@@ -68,7 +68,9 @@ class TableMaintenance:
         self._log = Log(status.name)
         self.tables: dict[tuple[str, str, str], _Table] = {}
 
-    def committed(self, key: str, context: MaintenanceContext, outcome: Outcome, limits: Limits | None) -> None:
+    def committed(
+        self, key: str, context: MaintenanceContext, outcome: Outcome, limits: MaintenanceLimits | None
+    ) -> None:
         """Record a commit.
 
         Args:

@@ -38,7 +38,7 @@ from calve.state.folder import StateFolder
 from calve.task.job import Job
 from calve.task.record_times import RecordTime
 
-__all__ = ["Wiring", "dead_letter_locations", "replay_name", "sink_labels", "sink_paths"]
+__all__ = ["PipelineParts", "dead_letter_locations", "replay_name", "sink_labels", "sink_paths"]
 
 
 def replay_name(pipeline: str) -> str:
@@ -85,7 +85,7 @@ def _described(settings: PipelineSettings, is_replay: bool) -> tuple[tuple[str, 
     return ((), None) if is_replay else (settings.feeds, blueprint_of(settings))
 
 
-class Wiring:
+class PipelineParts:
     """The parts of one pipeline; runs on the driver.
 
     Args:

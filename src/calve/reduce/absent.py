@@ -1,4 +1,4 @@
-"""Which columns an UPDATE lacks and so leaves as they are: those whose field is not there at all, unlike a null one."""
+"""Columns an UPDATE keeps because its event has no such field; an explicit null is a value."""
 
 from __future__ import annotations
 

@@ -223,7 +223,7 @@ class Rereads(Protocol):
     """A source that can read again what lies between two positions."""
 
     def between(self, start: Position | None, end: Position, count: int) -> list[Planned]:
-        """Divide what lies between two positions into so many batches, some of them perhaps without splits.
+        """Split the range between two positions into so many batches; some may be empty.
 
         Raises:
             PositionLostError: Something of it is gone.

@@ -227,4 +227,4 @@ class StoreFiles:
         )
 
     def _busy(self) -> WriteError:
-        return WriteError(f"The files in {self.folder} change all the time", step="read", target=str(self.folder))
+        return WriteError(f"The files in {self.folder} changed on every attempt", step="read", target=str(self.folder))

@@ -173,7 +173,7 @@ def _file(path: str, listed: Listed) -> pafs.FileInfo:
 
 @contextlib.contextmanager
 def _as_os_error() -> Iterator[None]:
-    """Raise the errors of the store as those of a file system, whose callers know what was to be done."""
+    """Re-raise store errors as OSError, for callers that expect a file system."""
     try:
         yield
     except CalveError as error:

@@ -156,7 +156,7 @@ def test_aborted_records_are_left_out_and_open_ones_wait(kafka_broker: Kafka, to
     assert events == numbered(10) + numbered(10, 200)
     assert position[topic] == {"0": 33}  # behind the third marker
     producer.abort_transaction()
-    assert drain(of, position)[0] == []  # aborted records and markers are passed over
+    assert drain(of, position)[0] == []  # aborted records and markers are skipped
     split = Split({"topic": topic, "partition": 0, "start": 10, "end": 11})
     assert read(of, [split]) == []  # a range that is one marker, with records behind it
 

@@ -59,7 +59,7 @@ class EventJoiner:
     which only a file can begin with, is left out.
 
     Attributes:
-        skipping: Whether lines are passed over until the next event begins: they belong to an event of another part, or
+        skipping: Whether lines are skipped until the next event begins: they belong to an event of another part, or
             to one that is too long.
     """
 
@@ -139,7 +139,7 @@ class EventJoiner:
         yield from self._batches([text for text, _ in done], [number for _, number in done])
 
     def _bound(self) -> Iterator[pa.RecordBatch]:
-        """Give up an event that is certainly too long, and forget what is passed over."""
+        """Give up an event that is certainly too long, and forget what is skipped."""
         line = self._line if self._line_known else b""
         if not self.skipping and len(self._held) + len(line) - len(b"\r\n") > EVENT_BYTES:
             if line or self._held.strip(b"\n"):

@@ -186,7 +186,7 @@ class Service:
         if request.length is not None and request.length > self.max_body:
             return self.too_large()
         if request.headers.get(b"content-encoding", b"").strip().lower() not in _CODINGS:
-            return Response(415, "Of content encodings only gzip is understood.", (("accept-encoding", "gzip"),))
+            return Response(415, "Unsupported Content-Encoding; use gzip.", (("accept-encoding", "gzip"),))
         if request.is_text and request.charset not in _CHARSETS:
             return Response(415, "Of the charsets of text/plain only UTF-8 is understood.")
         key = request.headers.get(b"idempotency-key")
@@ -212,6 +212,6 @@ _RESPONSES = {
         429, f"Nothing of the request is kept: {why}. Please retry later", (_LATER,)
     ),
     AppendOutcome.FAILED: lambda why: Response(
-        503, f"The request may not be kept: {why}. Please retry later", (_LATER,)
+        503, f"It is unknown whether the request was stored: {why}. Retry with the same Idempotency-Key", (_LATER,)
     ),
 }

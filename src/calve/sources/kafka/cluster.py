@@ -26,7 +26,7 @@ from confluent_kafka import (
 from confluent_kafka.admin import AclOperation, AdminClient, OffsetSpec
 
 from calve.errors import SourceError
-from calve.sources.kafka.client import GONE, REFUSED, Trouble, translate
+from calve.sources.kafka.client import GONE, REFUSED, ClientTrouble, translate
 from calve.sources.kafka.deleted import topic_id
 from calve.sources.kafka.settings import KafkaSettings
 from calve.sources.kafka.topics import ChosenTopics
@@ -78,7 +78,7 @@ class Cluster:
     """
 
     def __init__(self, settings: KafkaSettings) -> None:
-        self._trouble = Trouble(settings.client())
+        self._trouble = ClientTrouble(settings.client())
         self._topics = ChosenTopics(settings.topics)
         self._refresh_seconds = settings.metadata_refresh.total_seconds()
         self._described: dict[str, _Described] = {}

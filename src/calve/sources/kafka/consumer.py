@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from calve.errors import SourceError
-from calve.sources.kafka.client import Trouble, translate
+from calve.sources.kafka.client import ClientTrouble, translate
 
 __all__ = [
     "BLOCK_ROWS",
@@ -117,7 +117,7 @@ def messages_of(client: dict[str, Any], wanted: Sequence[Range]) -> Iterator[tup
 
 
 def _sort(
-    got: Sequence[Message], unread: dict[tuple[str, int], tuple[Range, list[Message]]], trouble: Trouble
+    got: Sequence[Message], unread: dict[tuple[str, int], tuple[Range, list[Message]]], trouble: ClientTrouble
 ) -> list[tuple[str, int]]:
     """Add messages to those of their ranges; return the partitions whose ranges are complete."""
     complete: dict[tuple[str, int], None] = {}
@@ -134,7 +134,7 @@ def _sort(
     return list(complete)
 
 
-def follow(take: Callable[[int], Taken], wanted: Range, trouble: Trouble) -> Iterator[Taken]:
+def follow(take: Callable[[int], Taken], wanted: Range, trouble: ClientTrouble) -> Iterator[Taken]:
     """Take messages until a range is read.
 
     Raises:
@@ -164,7 +164,7 @@ def _take(lent: Connected, wanted: Range, rows: int) -> Taken:
     return Taken(len(got), sum(map(len, got)), reached, inside)
 
 
-def _end_of_partition(got: list[Message], wanted: Range, trouble: Trouble) -> int:
+def _end_of_partition(got: list[Message], wanted: Range, trouble: ClientTrouble) -> int:
     """Return the known end of what was read; raise any other error of the partition.
 
     Errors without a topic concern the consumer group, which reading by ranges does not need.
@@ -182,7 +182,7 @@ def _end_of_partition(got: list[Message], wanted: Range, trouble: Trouble) -> in
 
 
 @contextmanager
-def translated(wanted: Range, trouble: Trouble) -> Iterator[None]:
+def translated(wanted: Range, trouble: ClientTrouble) -> Iterator[None]:
     """Raise librdkafka's errors as Calve's."""
     try:
         yield
@@ -195,7 +195,7 @@ class Connected:
     """A consumer of either kind, and its errors."""
 
     consumer: Any
-    trouble: Trouble
+    trouble: ClientTrouble
 
 
 Make = Callable[[dict[str, Any]], Any]
@@ -225,7 +225,7 @@ def connected(client: dict[str, Any], make: Make = Consumer) -> Iterator[Connect
 
 
 def _open(make: Make, client: dict[str, Any]) -> Connected:
-    trouble = Trouble(SETTINGS | client)
+    trouble = ClientTrouble(SETTINGS | client)
     try:
         return Connected(make(trouble.client), trouble)
     except KafkaException as error:

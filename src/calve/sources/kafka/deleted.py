@@ -12,7 +12,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka.admin import AdminClient
 
-from calve.sources.kafka.client import Trouble, translate
+from calve.sources.kafka.client import ClientTrouble, translate
 from calve.sources.kafka.consumer import Range
 from calve.sources.kafka.record import OFFSET
 from calve.sources.source import EVENT, MALFORMED
@@ -38,7 +38,7 @@ def topic_ids(client: dict[str, Any], topics: Collection[str]) -> dict[str, str]
     Raises:
         SourceError: The brokers do not answer.
     """
-    trouble, deadline = Trouble(client), time.monotonic() + _MISSING_SECONDS
+    trouble, deadline = ClientTrouble(client), time.monotonic() + _MISSING_SECONDS
     admin = _admin(tuple((name, value) for name, value in client.items() if name not in _CONSUMERS_OWN))
     ids: dict[str, str] = {}
     while len(ids) < len(topics):
@@ -51,7 +51,7 @@ def topic_ids(client: dict[str, Any], topics: Collection[str]) -> dict[str, str]
     return ids
 
 
-def _id_of(name: str, future: Future[Any], trouble: Trouble) -> dict[str, str]:
+def _id_of(name: str, future: Future[Any], trouble: ClientTrouble) -> dict[str, str]:
     """Return the id of a topic by its name; nothing if it does not exist."""
     try:
         return {name: topic_id(future.result(_ANSWER_SECONDS + 1))}

@@ -13,12 +13,12 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from calve.errors import SettingsError
-from calve.sources.kafka.client import Trouble, translate
+from calve.sources.kafka.client import ClientTrouble, translate
 from calve.sources.kafka.cluster import Topic
 from calve.sources.kafka.settings import KafkaSettings
 from calve.sources.kafka.topics import ChosenTopics
 
-__all__ = ["Group", "Groups"]
+__all__ = ["ConsumerGroup", "Groups"]
 
 ANSWER_SECONDS = 5.0
 POLL_SECONDS = 0.1
@@ -31,7 +31,7 @@ _Offset = tuple[str, int, int]
 """A topic, a partition and the next offset."""
 
 
-class Group:
+class ConsumerGroup:
     """A consumer group and its connection, which the first commit opens.
 
     Args:
@@ -40,7 +40,7 @@ class Group:
     """
 
     def __init__(self, client: dict[str, Any], name: str) -> None:
-        self._trouble = Trouble(SETTINGS | client | {"group.id": name})
+        self._trouble = ClientTrouble(SETTINGS | client | {"group.id": name})
         self._name = name
         self._consumer: Consumer | None = None
         self._answers: dict[frozenset[_Offset], KafkaError | None] = {}
@@ -115,7 +115,7 @@ class Groups:
     def __init__(self, settings: KafkaSettings, topics: ChosenTopics) -> None:
         self._topics = topics
         names = {entry.group_id for entry in settings.topics if entry.group_id}
-        self._groups = {name: Group(settings.client(), name) for name in names}
+        self._groups = {name: ConsumerGroup(settings.client(), name) for name in names}
 
     def commit(self, offsets: Mapping[str, Mapping[int, int]]) -> None:
         """Commit offsets, by topic and partition.

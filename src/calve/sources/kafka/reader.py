@@ -15,8 +15,8 @@ from calve.serde.settings import FORMATS
 from calve.sources.kafka import columns
 from calve.sources.kafka.consumer import Range, messages, messages_of
 from calve.sources.kafka.deleted import letters, topic_ids
-from calve.sources.kafka.librdkafka import RefusedError, load
-from calve.sources.kafka.record import Form, Records
+from calve.sources.kafka.librdkafka import UnsupportedSettingsError, load
+from calve.sources.kafka.record import EventForm, Records
 from calve.sources.kafka.settings import KafkaSettings, TopicSettings
 from calve.sources.kafka.topics import ChosenTopics
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
@@ -65,10 +65,10 @@ class KafkaReader:
             raise SourceError(text, step="read", target=topic, hint=hint)
         return entry
 
-    def form(self, topic: str) -> Form:
+    def form(self, topic: str) -> EventForm:
         """Return the form of a topic's events."""
         entry = self._entry(topic)
-        return Form(entry.serde_format, entry.key_mode)
+        return EventForm(entry.serde_format, entry.key_mode)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range in order; offsets without a record (transactions, compaction) are skipped."""
@@ -95,7 +95,7 @@ class KafkaReader:
         client, form = self.client(wanted.topic), self.form(wanted.topic)
         native = load() if form.is_value else None
         if native:
-            with suppress(RefusedError):
+            with suppress(UnsupportedSettingsError):
                 yield from columns.batches(native, client, columns.Wanted(wanted, form, self.metadata))
                 return
         yield from self._from_messages(client, wanted)

@@ -19,10 +19,10 @@ from calve.sources.kafka.topics import ChosenTopics
 from calve.sources.source import (
     ALONE,
     Backlog,
-    Beginning,
     Planned,
     Position,
     SourceContext,
+    StartPosition,
 )
 from calve.sources.try_start import try_start
 from calve.state.folder import StateFolder
@@ -134,7 +134,7 @@ class KafkaSource:
             batches.append(Planned(splits, start, (_UNORDERED,)))
         return [*batches[:-1], replace(batches[-1], position=end)]
 
-    def begin_at(self, beginning: Beginning) -> Position:
+    def begin_at(self, beginning: StartPosition) -> Position:
         """Return the position of a beginning, for every partition of every topic.
 
         Raises:

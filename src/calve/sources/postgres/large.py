@@ -134,7 +134,7 @@ def _read(
             continue
         encoded = [tuple(None if value is None else value.encode() for value in row) for row in rows]
         return {tuple(value or b"" for value in row[:count]): row[count:] for row in encoded}
-    raise ClosedError(f"the columns of {table.full_name} change all the time")
+    raise ClosedError(f"the columns of {table.full_name} changed on every attempt")
 
 
 def _names(oid: int, connection: Connection) -> tuple[str, dict[int, str]]:

@@ -176,7 +176,7 @@ class Connection:
                 enough = min(2 * enough, MOST_BYTES)
             else:
                 kind, body = self._message()
-                if kind == b"d":  # a row after a notice, which is passed over
+                if kind == b"d":  # a row after a notice, which is skipped
                     yield columns_of(body, count)
                 elif kind == b"Z":
                     return

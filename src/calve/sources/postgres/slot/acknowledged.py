@@ -1,4 +1,4 @@
-"""How far the server was told that changes are durable here: a slot that is further was moved by somebody else.
+"""The last acknowledged LSN; a slot ahead of it was moved by another client.
 
 A slot that was dropped and created again, e.g. after a failover, or that another session read, goes on behind changes
 that nobody has here; the server sends what follows without a word.

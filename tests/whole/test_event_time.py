@@ -106,3 +106,35 @@ def test_events_without_such_a_field_do_not_stop_the_next_run(calve) -> None:
     assert job.once() == 0, job.said()
     assert "has no event time" in job.said()
     assert told(job, "shop.orders")[-1][0] == "2026-01-01T00:00:00.000000Z"
+
+
+@pytest.mark.services
+def test_without_a_column_the_times_of_the_records_count_and_the_slower_partition_decides(calve, kafka_broker) -> None:
+    kafka_broker.create_topic("record-times", partitions=2)
+    producer = kafka_broker.producer()
+    for partition, at in ((0, 1_767_300_000_000), (0, 1_767_300_001_000), (1, 1_767_290_000_000)):
+        producer.produce("record-times", b'{"id": 1}', partition=partition, timestamp=at)
+    kafka_broker.arrived(producer)
+    source = {"kafka": {"bootstrap_servers": kafka_broker.address, "topics": [{"name": "record-times"}]}}
+    job: Calve = calve(configuration(source, table_identifier="shop.records"))
+    assert job.once() == 0, job.said()
+    assert told(job, "shop.records")[-1] == ("2026-01-01T20:40:01.000000Z", "2026-01-01T17:53:20.000000Z")
+    assert job.rows("shop.records").column_names == ["id"]
+
+
+def test_what_an_http_source_has_accepted_is_complete_and_late_events_are_counted(calve) -> None:
+    [port] = free_ports(1)
+    sink = {"flush_interval": "200ms", "commit_interval": "200ms"}
+    yaml = json.loads(configuration({"http": {"port": port}}, table_identifier="web.plain", **sink))
+    yaml["shop"]["sink"] += [
+        {"iceberg": {"auto_create": True, "table_identifier": "web.timed", "event_time": "at", **sink}}
+    ]
+    job: Calve = calve(json.dumps(yaml))
+    with job.running():
+        until(lambda: post(port, [{"at": "2026-02-02T00:00:00Z"}]) == 200, "the source listens")
+        until(lambda: len(job.status("shop").get("tables", {})) == 2, "the events are committed")
+        assert post(port, [{"at": "2026-02-01T00:00:00Z"}, {"at": "2026-02-03T00:00:00Z"}]) == 200
+        until(lambda: job.status("shop")["tables"]["web.timed"]["rows"] == 3, "the late event is committed")
+    assert told(job, "web.plain")[-1][1] > "2026-11"
+    tables = job.status("shop")["tables"]
+    assert (tables["web.timed"]["late_events"], tables["web.plain"]["late_events"]) == (1, 0)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,11 +17,17 @@ from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog
 from calve.columns.evolve import Evolution, NewColumn
+from calve.commit import branch_keys
+from calve.commit.branch_keys import BranchKeys
 from calve.commit.fence import append, invalidate_open_attempts
+from calve.commit.index_folder import IndexFolder
 from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
+from calve.observe.log import Log
 from calve.record.content_file import ContentFile
+from calve.state.local_folder import LocalFolder
 from calve.table.loaded import Table
+from kit.compiled_core import needs_core
 from kit.content_files import data_file
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
@@ -101,3 +109,25 @@ def test_tables_evolve(catalog: Catalog, table: Table) -> None:
     assert [column.name for column in evolved.schema.fields] == ["id", "note", "more"]
     assert evolved.schema == catalog.load(table.identifier).schema
     assert json.loads(evolved.schema_json)
+
+
+@needs_core
+def test_a_key_index_finds_rows_on_an_object_store_and_on_a_branch_and_reads_each_file_once(
+    catalog: Catalog, table: Table, object_store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(branch_keys, "STORE_ROWS", 1)
+    append(catalog, CommitTarget(table.identifier), Mark("shop", "s", 1), {1: [file(table, "a", list(range(9)))]})
+    for branch, others in (("main", 9), ("audit", 12)):
+        keys = BranchKeys(IndexFolder(LocalFolder(tmp_path), table.uuid, branch), table.identifier, Log("shop"))
+        target = CommitTarget(table.identifier, branch=branch, write_mode="merge-on-read", keys=keys)
+        for batch in (2, 3, 4):
+            old = file(table, f"{branch}-{batch}-keys", [batch, batch - 1])
+            deletes = msgspec.structs.replace(old, content="EQUALITY_DELETES", equality_ids=[1])
+            files = {batch: [file(table, f"{branch}-{batch}", [batch]), deletes]}
+            assert not append(catalog, target, Mark("shop", "s", batch), files).already
+        assert keys.stats
+        assert keys.stats.read_rows == others + 2  # the last commit's own file is read by the next one
+    theirs = load_catalog("theirs", **object_store.rest_catalog()).load_table(table.identifier)
+    for branch in ("main", "audit"):
+        rows = theirs.scan().use_ref(branch).to_arrow()["id"].to_pylist()
+        assert sorted(rows) == [0, 4, 5, 6, 7, 8]

@@ -60,6 +60,7 @@ class World:
             catalogs={"c": SimpleNamespace(prepare=lambda: None)},
             completeness=lambda _: Completeness(),
             advance=lambda _, __: False,
+            may_index_keys=lambda _, __: False,
         )
         wiring: Any = SimpleNamespace(
             source=SimpleNamespace(acknowledge=lambda planned: None),

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from calve.arrays import RowNumbers
 from calve.commit.branch_files import BranchFile, BranchFiles
-from calve.commit.key_index import CommitNote, FilePart, KeyIndex
+from calve.commit.key_index import CommitNote, FileKeys, KeyIndex
 from calve.commit.key_state import UnusableIndexError
 from calve.compiled.key_runs import DamagedRunError
 
@@ -80,11 +80,11 @@ class Lake:
 
     # What an index sees of it
 
-    def keys_of(self, files: Mapping[str, BranchFile]) -> Iterator[FilePart]:
+    def keys_of(self, files: Mapping[str, BranchFile]) -> Iterator[FileKeys]:
         for path in files:
             for start in range(0, len(self.keys[path]), PART_ROWS):
                 column = pa.chunked_array([pa.array(self.keys[path][start : start + PART_ROWS], pa.int64())])
-                yield FilePart(path, start, pa.table([column], ["k0"]))
+                yield FileKeys(path, start, pa.table([column], ["k0"]))
 
     def deleted(self, path: str) -> RowNumbers:
         return np.array(sorted(self.files[path][1]), np.int64)
@@ -247,7 +247,7 @@ class _Reader:
     lake: Lake
     unreadable: list[str] | tuple[()] = ()
 
-    def keys(self, files: Mapping[str, BranchFile]) -> Iterator[FilePart]:
+    def keys(self, files: Mapping[str, BranchFile]) -> Iterator[FileKeys]:
         for part in self.lake.keys_of(files):
             if part.path in self.unreadable:
                 raise ConnectionError

@@ -18,7 +18,7 @@ from calve.commit import branch_keys, key_levels
 from calve.commit.branch_files import BranchFile, BranchFiles
 from calve.commit.branch_keys import BranchKeys
 from calve.commit.index_folder import FolderInUseError, IndexFolder
-from calve.commit.key_index import FilePart, KeyIndex
+from calve.commit.key_index import FileKeys, KeyIndex
 from calve.commit.key_search import KeySearch
 from calve.compiled import library
 from calve.observe.log import Log
@@ -153,9 +153,9 @@ def test_an_index_that_was_not_used_for_long_is_removed(tmp_path: Path) -> None:
 class _Numbers:
     """Data files whose names say which keys they have."""
 
-    def keys(self, files: Mapping[str, BranchFile]) -> Iterator[FilePart]:
+    def keys(self, files: Mapping[str, BranchFile]) -> Iterator[FileKeys]:
         for path in files:
-            yield FilePart(path, 0, pa.table([pa.array(range(int(path) * ROWS, (int(path) + 1) * ROWS))], ["k0"]))
+            yield FileKeys(path, 0, pa.table([pa.array(range(int(path) * ROWS, (int(path) + 1) * ROWS))], ["k0"]))
 
     def deleted(self, _: str) -> np.ndarray:
         return np.empty(0, np.int64)

@@ -13,7 +13,7 @@ from calve.arrays import RowNumbers
 from calve.commit.branch_files import BranchFile, BranchFiles, BranchPlan
 from calve.commit.index_folder import FolderInUseError, IndexFolder
 from calve.commit.key_bits import kind_of
-from calve.commit.key_index import CommitNote, FilePart, KeyIndex
+from calve.commit.key_index import CommitNote, FileKeys, KeyIndex
 from calve.commit.key_search import KeySearch, SearchedFile
 from calve.commit.key_state import UnusableIndexError
 from calve.compiled.key_runs import Bits, DamagedRunError
@@ -195,10 +195,10 @@ class _Reader:
     search: KeySearch
     plan: BranchPlan
 
-    def keys(self, files: Mapping[str, BranchFile]) -> Iterator[FilePart]:
+    def keys(self, files: Mapping[str, BranchFile]) -> Iterator[FileKeys]:
         searched = [SearchedFile(path, file.rows, {}, {}) for path, file in files.items()]
         for part in self.search.read(searched):
-            yield FilePart(part.file.path, part.start, part.columns)
+            yield FileKeys(part.file.path, part.start, part.columns)
 
     def deleted(self, path: str) -> RowNumbers:
         return self.plan.deleted(path)

@@ -30,7 +30,7 @@ from calve.commit.key_state import IndexState, KnownFile, load, new_state, save,
 from calve.compiled.key_runs import GONE, REPLACES, Bitmap, Bits
 from calve.errors import InvariantError
 
-__all__ = ["CommitNote", "FilePart", "FileReader", "KeyIndex"]
+__all__ = ["CommitNote", "FileKeys", "KeyReader", "KeyIndex"]
 
 RUN_ROWS = 1_000_000
 """So many entries are in memory at once: about 100 MB."""
@@ -52,7 +52,7 @@ class CommitNote(NamedTuple):
     vectors: Mapping[str, tuple[str, int]]
 
 
-class FilePart(NamedTuple):
+class FileKeys(NamedTuple):
     """Rows of a data file: its path, the number of the first row, and the columns of the key."""
 
     path: str
@@ -60,10 +60,10 @@ class FilePart(NamedTuple):
     columns: pa.Table
 
 
-class FileReader(Protocol):
+class KeyReader(Protocol):
     """Reads data files; runs on the driver."""
 
-    def keys(self, files: Mapping[str, BranchFile]) -> Iterable[FilePart]:
+    def keys(self, files: Mapping[str, BranchFile]) -> Iterable[FileKeys]:
         """Read the columns of their keys.
 
         Raises:
@@ -143,7 +143,7 @@ class KeyIndex:
         """Keep what a commit will have done; the next `follow` uses it if that is what the branch has."""
         self._note = note
 
-    def follow(self, branch: BranchFiles, reader: FileReader) -> None:
+    def follow(self, branch: BranchFiles, reader: KeyReader) -> None:
         """Come to a snapshot, whatever led to it. A failure changes nothing.
 
         Args:
@@ -230,7 +230,7 @@ class KeyIndex:
         """Return the data files that it has followed to, by their numbers."""
         return {file.number: path for path, file in self._state.files.items()}
 
-    def lacking(self, part: FilePart) -> RowNumbers:
+    def lacking(self, part: FileKeys) -> RowNumbers:
         """Return the rows of a part of a data file that it cannot find: all of them must be deleted.
 
         Raises:

@@ -129,7 +129,8 @@ def _files(
     count: int, size_bytes: int, deletes: int, snapshots: int = 212, is_maintained: bool = True
 ) -> BranchFileStats:
     maintained = datetime.now(UTC).replace(microsecond=0) - timedelta(hours=3)
-    return BranchFileStats(count, size_bytes, 8, deletes, snapshots, maintained if is_maintained else None)
+    last = maintained if is_maintained else None
+    return BranchFileStats(count, size_bytes, 8, deletes, snapshots, last_maintenance=last)
 
 
 def letters(

@@ -30,7 +30,7 @@ from calve.commit.key_state import IndexState, KnownFile, load, new_state, save,
 from calve.compiled.key_runs import GONE, REPLACES, Bitmap, Bits
 from calve.errors import InvariantError
 
-__all__ = ["CommitNote", "FileKeys", "KeyReader", "KeyIndex"]
+__all__ = ["CommitNote", "FileKeys", "KeyIndex", "KeyReader"]
 
 RUN_ROWS = 1_000_000
 """So many entries are in memory at once: about 100 MB."""

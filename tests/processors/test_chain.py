@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from calve.errors import SettingsError
 from calve.event.columns import EVENT, ORIGINAL, PART
-from processors.chains import chain, run
+from calve.settings.problems import SettingsErrors
+from processors.chains import chain, plugins, run
 
 ADD = {"add_entries": {"entries": [{"key": "b", "value": 1}]}}
 DROP = {"drop_events": {"drop_when": '/level == "DEBUG"'}}
@@ -217,3 +218,9 @@ def test_an_attribute_of_the_source_is_not_replaced() -> None:
     processor = {"add_entries": {"entries": [{"metadata_key": "topic", "value": 1}]}}
     with pytest.raises(SettingsError, match="topic is a metadata attribute of the source"):
         chain(processor, metadata=("topic",))
+
+
+@pytest.mark.parametrize("name", ["event", "JSON", "tags", "_order", "event_part", ""])
+def test_an_attribute_has_no_name_of_a_column_of_the_batch(name: str) -> None:
+    with pytest.raises(SettingsErrors, match="that Calve uses itself"):
+        plugins({"add_entries": {"entries": [{"metadata_key": name, "value": 1}]}})

@@ -39,6 +39,12 @@ def test_what_is_no_user_agent() -> None:
     assert [letter["field"] for letter in outcome.failed] == ["ua"]
 
 
+def test_a_user_agent_without_an_end_is_read_up_to_a_bound() -> None:
+    text = IPHONE + " Version/" * 100_000
+    [event] = ran({"user_agent": {"source": "ua"}}, {"ua": text})
+    assert (event["user_agent"]["name"], event["user_agent"]["original"]) == ("Mobile Safari", text)
+
+
 def geoip(**more: Any) -> dict[str, Any]:
     entry = {"source": "ip", **more}
     tags = {"tags_on_no_valid_ip": ["invalid"], "tags_on_ip_not_found": ["unknown"]}

@@ -165,6 +165,8 @@ KEY_VALUES: list[Any] = [
     ),
     ({"recursive": True, "field_split_characters": ","}, "a=1,b=2", AB),
     ({"recursive": True}, "a=[b&c=<d=1>", {"a": "[b&c=<d=1>"}),
+    ({"recursive": True}, "a=[b=1&b=2]&c=3&c=4", {"a": {"b": ["1", "2"]}, "c": ["3", "4"]}),
+    ({"value_split_characters": "=:"}, "a\0b=1\0:2", {"a\0b": "1\0:2"}),
     (
         {"value_grouping": True, "string_literal_character": '"', "drop_keys_with_no_value": True, **SPACE},
         'text1 "key1=value1" text2 key2=value2',
@@ -200,6 +202,17 @@ def test_a_group_without_an_end_is_an_error_if_groups_are_strict() -> None:
     assert "a group has no end" in outcome.failed[0]["reason"]
     tagged = run([{"key_value": {**strict, "tags_on_failure": ["kv"]}}], {"message": "a=[b&c=1"})
     assert (tagged.events, tagged.tags) == ([{"message": "a=[b&c=1"}], [["kv"]])
+
+
+def test_brackets_without_an_end_or_very_deep_ones_take_linear_time() -> None:
+    many = "(" * 200_000
+    deep = "a=[" * 20_000 + "]" * 20_000
+    assert ran({"key_value": {"value_grouping": True}}, {"message": many}) == [
+        {"message": many, "parsed_message": {many: None}}
+    ]
+    outcome = run([{"key_value": {"recursive": True}}], {"message": deep}, {"message": "a=1"})
+    assert outcome.failed == []
+    assert outcome.events[1]["parsed_message"] == {"a": "1"}
 
 
 def test_grouped_values_to_the_root() -> None:

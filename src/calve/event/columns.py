@@ -15,6 +15,7 @@ __all__ = [
     "SINK",
     "TYPED",
     "VERSION",
+    "WORKING_COLUMNS",
 ]
 
 EVENT = "event"
@@ -48,3 +49,9 @@ POSITION = "_position"
 VERSION = "event_version"
 """int64, only if a sink writes documents: the version of an event (`event.document_version`). Dead letters keep it as
 metadata, so that an old event that is replayed does not overwrite newer ones."""
+WORKING_COLUMNS = frozenset(
+    {
+        EVENT, TYPED, ORIGINAL, PART, MALFORMED, JSON, PICKED, ROW, SCHEMA, SINK, OPERATION, ORDER, POSITION, VERSION
+    }
+)  # fmt: skip
+"""All of these; a metadata attribute has another name."""

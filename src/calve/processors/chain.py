@@ -70,7 +70,7 @@ def compiled(plugins: Sequence[Plugin], metadata: Collection[str]) -> Processors
     named = (name for plugin in plugins for name in getattr(plugin.value, "attributes", ()))
     has_tags = any(getattr(plugin.value, "tags", ()) for plugin in plugins)
     sets = tuple(dict.fromkeys([*([TAGS] if has_tags else []), *named]))
-    if already := sorted({*sets} & {*metadata}):
+    if already := sorted({name.casefold() for name in sets} & {name.casefold() for name in metadata}):
         hint = "Choose another name for the attribute"
         raise SettingsError(f"{already[0]} is a metadata attribute of the source", step="settings", hint=hint)
     compiler = Compiler([*metadata, *sets])

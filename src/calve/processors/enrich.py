@@ -23,8 +23,10 @@ __all__ = ["GeoIp", "GeoIpEntry", "UserAgent"]
 
 _IN_LOCATION = ("latitude", "longitude")
 """Fields that are left out unless they are asked for, because `location` has them."""
-_REMEMBERED = 50_000
+_REMEMBERED = 10_000
 """The most user agents that a task remembers."""
+_LONGEST = 1_000
+"""The characters of a user agent that are read: some patterns take long for texts without an end."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class UserAgent:
             return False
         if type(text) is not str:
             raise ProcessorError("not a string", source.dotted)
-        described = _user_agent(text) | ({} if self.exclude_original else {"original": text})
+        described = _user_agent(text[:_LONGEST]) | ({} if self.exclude_original else {"original": text})
         if not target.put(event, described):
             raise ProcessorError("a value on the way to this key is not an object", target.dotted)
         return True

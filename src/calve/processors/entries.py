@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from calve.event.columns import WORKING_COLUMNS
+from calve.expression.scope import TAGS
 from calve.processors.expressions import Compiler, condition, format_string, value_expression
 from calve.processors.fields import MISSING, Event, FieldKey, encode, opened, text_of
 from calve.processors.patterns import matcher, pattern
@@ -34,6 +36,8 @@ _PLAIN_KEY = re.compile(r"/?[A-Za-z0-9_.\-@~ ]+(/[A-Za-z0-9_.\-@~ ]+)*")
 _PLAIN_POINTER = re.compile(r"/[A-Za-z0-9_.@]+(/[A-Za-z0-9_.@]+)*")
 _WHEN = "A condition, such as `/status >= 500`; the processor changes only events for which it is true."
 _UNSET: Any = MISSING
+_RESERVED = frozenset({*WORKING_COLUMNS, TAGS, ""})
+"""Attributes of these names would replace a column of the batch."""
 
 
 def _checked_key(text: str | None) -> object:
@@ -65,6 +69,8 @@ class AddEntry:
             yield "key", "exactly one of value, format and value_expression must be set"
         if (self.key is None) == (self.metadata_key is None):
             yield "key", "exactly one of key and metadata_key must be set"
+        if self.metadata_key is not None and self.metadata_key.casefold() in _RESERVED:
+            yield "metadata_key", f"{self.metadata_key} is a name that Calve uses itself; choose another one"
         if self.metadata_key is not None and (self.append_if_key_exists or self.iterate_on is not None):
             yield "metadata_key", "cannot be combined with append_if_key_exists and iterate_on"
         if self.overwrite_if_key_exists and self.append_if_key_exists:

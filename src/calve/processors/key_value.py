@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
+from itertools import accumulate
 from typing import Any, Literal
 
 import msgspec
@@ -14,7 +15,7 @@ from calve.errors import SettingsError
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import MISSING, Event, FieldKey, encode
 from calve.processors.key_value_text import UnclosedGroupError, any_of, fields_with_groups, nested
-from calve.processors.patterns import has_match, matcher, pattern, replace_all, split_all
+from calve.processors.patterns import matcher, pattern, replace_all, split_all, split_matches
 from calve.processors.step import ProcessorError, ProcessorStep, TextsChange
 from calve.settings.option import option
 
@@ -125,7 +126,7 @@ class KeyValue:
         """Return the pairs of each text, with what patterns delete already deleted; or why it has none."""
         if self.recursive:
             is_between, is_behind_key = matcher(self._between), matcher(self._behind_key)
-            pairs_by_text = [list(nested(text, is_between, is_behind_key).items()) for text in texts]
+            pairs_by_text = [nested(text, is_between, is_behind_key) for text in texts]
             return self._cleaned(pairs_by_text, [None] * len(texts))
         fields_by_text, errors = self._fields(texts)
         pairs = iter(self._split([field for fields in fields_by_text for field in fields]))
@@ -137,15 +138,12 @@ class KeyValue:
         if not self.value_grouping:
             fields_by_text = split_all(texts, self._between)
         else:
-            is_between, behind_key, fields_by_text = matcher(self._between), self._behind_key, []
-            has_key = lru_cache(4096)(lambda text: has_match([text], behind_key)[0])
-            for number, text in enumerate(texts):
+            is_between, fields_by_text = matcher(self._between), []
+            literal, is_strict = self.string_literal_character, self.strict_grouping
+            for number, (text, parts) in enumerate(zip(texts, split_matches(texts, self._behind_key), strict=True)):
+                key_ends = list(accumulate(map(len, parts)))[1::2]
                 try:
-                    fields_by_text.append(
-                        fields_with_groups(
-                            text, is_between, has_key, self.string_literal_character, self.strict_grouping
-                        )
-                    )
+                    fields_by_text.append(fields_with_groups(text, is_between, key_ends, literal, is_strict))
                 except UnclosedGroupError as error:
                     fields_by_text.append([])
                     errors[number] = error
@@ -177,8 +175,8 @@ class KeyValue:
         if len(self.value_split_characters or "") == 1 and not self.key_value_delimiter_regex:
             halves = [text.partition(self.value_split_characters or "=") for text in fields]
         else:
-            marked = replace_all(fields, f"^((?s:.*?))(?:{self._behind_key})", "\\1\0")
-            halves = [text.partition("\0") for text in marked]
+            parts_by_field = split_matches(fields, self._behind_key)
+            halves = [(name, "".join(rest[:1]), "".join(rest[1:])) for name, *rest in parts_by_field]
         none = None if self.non_match_value is None else msgspec.Raw(encode(self.non_match_value))
         literal = self.string_literal_character
         return [

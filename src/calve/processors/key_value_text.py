@@ -6,14 +6,16 @@ The rules are those of Data Prepper's processor of the same name.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 __all__ = ["UnclosedGroupError", "any_of", "fields_with_groups", "nested"]
 
 _ENDS = {'"': '"', "'": "'", "(": ")", "[": "]", "<": ">", "{": "}", "http://": " ", "https://": " "}
 _BRACKETS = {"[": "]", "(": ")", "<": ">"}
+_DEEPEST = 100
 _CHARACTER = re.compile(r"\\?.", re.DOTALL)
 
 
@@ -31,14 +33,14 @@ def any_of(characters: str) -> str:
 
 
 def fields_with_groups(
-    text: str, is_between: Callable[[str], bool], has_key: Callable[[str], bool], literal: str | None, is_strict: bool
+    text: str, is_between: Callable[[str], bool], key_ends: Sequence[int], literal: str | None, is_strict: bool
 ) -> list[str]:
     """Split a text into fields, without looking into the groups of their values.
 
     Args:
         text: The text.
         is_between: Whether a character separates fields.
-        has_key: Whether the beginning of a field has the delimiter behind its key.
+        key_ends: The positions behind each delimiter that may end a key, ascending.
         literal: The character that begins a group everywhere, not only in values.
         is_strict: Whether each group must have an end; else it goes to the end of the text.
 
@@ -51,7 +53,8 @@ def fields_with_groups(
             at += 1
             continue
         opening = next((mark for mark in _ENDS if text.startswith(mark, at)), "")
-        is_group = bool(opening) and (opening == literal or has_key(text[start : at + 1]))
+        is_in_value = bisect_right(key_ends, at) > bisect_right(key_ends, start)
+        is_group = bool(opening) and (opening == literal or is_in_value)
         if is_group:
             at = _group_end(text, at + 1, _ENDS[opening], is_strict)
         if is_between(text[at]):
@@ -62,21 +65,34 @@ def fields_with_groups(
     return [*fields, text[start:].strip()]
 
 
-def nested(text: str, is_between: Callable[[str], bool], is_behind_key: Callable[[str], bool]) -> dict[str, Any]:
-    """Return the pairs of a text; the value of a key may be pairs in brackets. A field without a value has None."""
-    pairs: dict[str, Any] = {}
+def nested(
+    text: str, is_between: Callable[[str], bool], is_behind_key: Callable[[str], bool], depth: int = 0
+) -> list[tuple[str, Any]]:
+    """Return the pairs of a text, in order; the value of a key may be pairs in brackets, then it is an object.
+
+    A field without a value has None; brackets that are nested too deeply stay text.
+    """
+    pairs: list[tuple[str, Any]] = []
     for field in _outside_brackets(text, is_between, most=len(text)):
         key, *values = _outside_brackets(field, is_behind_key, most=1)
         if not values:
             if key.strip():
-                pairs[key.strip()] = None
+                pairs.append((key.strip(), None))
             continue
         value = values[0].lstrip()
-        if value and value[-1] == _BRACKETS.get(value[0]):
-            pairs[key.rstrip()] = nested(value[1:-1].lstrip(), is_between, is_behind_key)
+        if value and value[-1] == _BRACKETS.get(value[0]) and depth < _DEEPEST:
+            pairs.append((key.rstrip(), _object(nested(value[1:-1].lstrip(), is_between, is_behind_key, depth + 1))))
         else:
-            pairs[key.rstrip()] = value
+            pairs.append((key.rstrip(), value))
     return pairs
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return pairs as an object; a key that is repeated has the list of its values."""
+    values_by_key: dict[str, list[Any]] = {}
+    for key, value in pairs:
+        values_by_key.setdefault(key, []).append(value)
+    return {key: values if len(values) > 1 else values[0] for key, values in values_by_key.items()}
 
 
 def _outside_brackets(text: str, is_between: Callable[[str], bool], most: int) -> list[str]:

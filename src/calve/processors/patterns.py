@@ -26,6 +26,8 @@ __all__ = [
 ]
 
 _REFERENCE = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}|\$", re.DOTALL)
+_MARKS = tuple(map(chr, (0, *range(0xE000, 0xF900), *range(0xF0000, 0xF1000))))
+"""Characters without a meaning; one that no text has is put around matches."""
 _MEMO = 10_000
 """The most answers that a matcher remembers."""
 
@@ -86,7 +88,7 @@ def split_all(texts: Sequence[str], regex: str) -> list[list[str]]:
 
 def split_matches(texts: Sequence[str], regex: str) -> list[list[str]]:
     """Split each text around every match: text, match, text, match, …, text."""
-    mark = next(chr(code) for code in range(0x110000) if not any(chr(code) in text for text in texts))
+    mark = next(mark for mark in _MARKS if not any(mark in text for text in texts))
     return [text.split(mark) for text in replace_all(texts, regex, f"{mark}\\0{mark}")]
 
 

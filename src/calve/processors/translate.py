@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ __all__ = ["Translate", "TranslateFile", "TranslateMapping", "TranslateRegex", "
 
 _RANGE = re.compile(r"\s*(-?[0-9]+(?:\.[0-9]+)?)\s*-\s*(-?[0-9]+(?:\.[0-9]+)?)\s*")
 _UNSET: Any = MISSING
+_REMEMBERED = 10_000
+"""The most texts whose range or pattern a task remembers."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,8 @@ class TranslateTarget:
                     ranges.append((Decimal(bounds[1]), Decimal(bounds[2]), self.typed(value)))
                 texts[part.strip()] = self.typed(value)
         rest = _UNSET if self.default is _UNSET else self.typed(self.default)
-        return lambda text: texts[text] if text in texts else self._other(text, ranges, rest)
+        other = lru_cache(_REMEMBERED)(lambda text: self._other(text, ranges, rest))
+        return lambda text: texts[text] if text in texts else other(text)
 
     def _other(self, text: str, ranges: list[tuple[Decimal, Decimal, Any]], rest: Any) -> Any:
         if ranges and (number := _number(text)) is not None:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from calve.errors import SettingsError
 from calve.event.columns import EVENT, ORIGINAL, PART
+from calve.pipeline.plugins import PLUGINS
+from calve.settings import parse_text
 from calve.settings.problems import SettingsErrors
 from processors.chains import chain, plugins, run
 
@@ -214,10 +215,14 @@ def test_a_metadata_attribute_is_set_and_read_by_what_comes_after() -> None:
     assert rows["full"].to_pylist() == ["a-a", "a-a", None, None]
 
 
-def test_an_attribute_of_the_source_is_not_replaced() -> None:
-    processor = {"add_entries": {"entries": [{"metadata_key": "topic", "value": 1}]}}
-    with pytest.raises(SettingsError, match="topic is a metadata attribute of the source"):
-        chain(processor, metadata=("topic",))
+def test_an_attribute_of_the_source_is_not_replaced_and_one_of_a_processor_can_be_a_column() -> None:
+    text = (
+        "p: {source: {file: {path: a}}, processor: [{add_entries: {entries: [{metadata_key: %s, value: 1}]}}], "
+        "sink: [{iceberg: {table_identifier: a.b, metadata_columns: {kind: kind}}}]}"
+    )
+    with pytest.raises(SettingsErrors, match="FILE_path is a metadata attribute of the source"):
+        parse_text(text % "FILE_path", PLUGINS)
+    parse_text(text % "kind", PLUGINS)
 
 
 @pytest.mark.parametrize("name", ["event", "JSON", "tags", "_order", "event_part", ""])

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+import pyarrow as pa
+
 from calve.event.envelope.shape import SHAPES
 from calve.settings import PipelineSettings
+from calve.settings.pipeline import Plugin
 from calve.settings.problems import SettingsProblem
 from calve.sources.settings import Claim, SourceSettings
 
@@ -24,6 +27,8 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
         yield from _processed(pipeline, source)
         attributes = SHAPES[source.envelope].metadata if source.envelope else {}
         metadata = {**source.metadata, **{name: attribute.kind for name, attribute in attributes.items()}}
+        yield from _replaced(pipeline, metadata)
+        metadata |= {name: pa.string() for plugin in pipeline.processors for name in _attributes(plugin)}
         for sink in pipeline.sinks:
             for key, why in sink.value.faults(source.envelope, source.has_keys, metadata):
                 yield by_name[sink.pipeline].problem(f"{sink.path}.{key}", why)
@@ -40,6 +45,21 @@ def _processed(pipeline: PipelineSettings, source: SourceSettings) -> Iterator[S
         )
     if source.has_keys:
         yield pipeline.problem("processor", "processors cannot change the changes of a table; use SQL on the table")
+
+
+def _replaced(pipeline: PipelineSettings, metadata: Mapping[str, pa.DataType]) -> Iterator[SettingsProblem]:
+    """Refuse metadata attributes of processors that the source has already."""
+    names = {name.casefold() for name in metadata}
+    for plugin in pipeline.processors:
+        for name in _attributes(plugin):
+            if name.casefold() in names:
+                why = f"{name} is a metadata attribute of the source; choose another metadata_key"
+                yield pipeline.problem(plugin.path, why)
+
+
+def _attributes(plugin: Plugin) -> Sequence[str]:
+    attributes: Sequence[str] = getattr(plugin.value, "attributes", ())
+    return attributes
 
 
 def _clashes(pipelines: Sequence[PipelineSettings]) -> Iterator[SettingsProblem]:

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.arrays import Mask, RowNumbers
-from calve.errors import SettingsError
 from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, PART, ROW, SCHEMA
 from calve.event.reject import REJECTS, Reject, rejects_table
 from calve.event.validate_json import validated, whole_array
@@ -63,16 +62,13 @@ def compiled(plugins: Sequence[Plugin], metadata: Collection[str]) -> Processors
         metadata: The metadata attributes of events.
 
     Raises:
-        SettingsError: An expression is invalid, or an attribute is one of the source.
+        SettingsError: An expression is invalid.
     """
     if not plugins:
         return None
     named = (name for plugin in plugins for name in getattr(plugin.value, "attributes", ()))
     has_tags = any(getattr(plugin.value, "tags", ()) for plugin in plugins)
     sets = tuple(dict.fromkeys([*([TAGS] if has_tags else []), *named]))
-    if already := sorted({name.casefold() for name in sets} & {name.casefold() for name in metadata}):
-        hint = "Choose another name for the attribute"
-        raise SettingsError(f"{already[0]} is a metadata attribute of the source", step="settings", hint=hint)
     compiler = Compiler([*metadata, *sets])
     steps = [step for plugin in plugins for step in plugin.value.steps(compiler)]
     entries = tuple(

@@ -108,7 +108,7 @@ def new_files(table: Table, *groups: FileGroup) -> list[ContentFile]:
     """Copy groups and return their new files."""
     outcome = copied(table, groups)
     assert outcome
-    return [file for made in outcome for file in made.files]
+    return [file for copies in outcome for file in copies.files]
 
 
 def _storage(kind: pa.DataType) -> pa.DataType:
@@ -120,9 +120,9 @@ def described(file: bytes) -> ContentFile:
 
 
 def test_rows_of_every_type_are_copied_with_the_counts_and_bounds_of_their_files(tmp_path: Path) -> None:
-    made = table(tmp_path, COLUMNS)
-    paths = [*written(made, "a", [1, 2, None]), *written(made, "b", [3, 4])]
-    [file] = new_files(made, group(paths, 2_000))
+    created = table(tmp_path, COLUMNS)
+    paths = [*written(created, "a", [1, 2, None]), *written(created, "b", [3, 4])]
+    [file] = new_files(created, group(paths, 2_000))
     before = pa.concat_tables([pq.read_table(path) for path in paths])
     after = pq.read_table(file.file_path)
     assert after.schema.equals(before.schema, check_metadata=True)
@@ -133,9 +133,9 @@ def test_rows_of_every_type_are_copied_with_the_counts_and_bounds_of_their_files
 
 
 def test_rows_go_to_the_partition_that_the_table_has_now(tmp_path: Path) -> None:
-    made = table(tmp_path, {"id": "long"}, partition=True)
+    created = table(tmp_path, {"id": "long"}, partition=True)
     paths = written(table(tmp_path, {"id": "long"}), "a", [1, 2, 11])
-    files = new_files(made, group(paths, 2_000))
+    files = new_files(created, group(paths, 2_000))
     assert [(file.partition, file.record_count) for file in files] == [([0], 2), ([10], 1)]
 
 
@@ -178,10 +178,10 @@ def test_a_column_that_has_become_wider_is_copied(tmp_path: Path) -> None:
 
 
 def test_a_group_that_makes_several_files_is_divided_evenly(tmp_path: Path) -> None:
-    made = table(tmp_path, {"id": "long", "code": "int"})
-    paths = [path for name in "abcd" for path in written(made, name, list(range(30_000)))]
+    created = table(tmp_path, {"id": "long", "code": "int"})
+    paths = [path for name in "abcd" for path in written(created, name, list(range(30_000)))]
     size = sum(Path(path).stat().st_size for path in paths)
-    rows = [file.record_count for file in new_files(made, group(paths, size, 2))]
+    rows = [file.record_count for file in new_files(created, group(paths, size, 2))]
     assert sum(rows) == 120_000
     assert 2 <= len(rows) <= 4
 
@@ -191,7 +191,7 @@ def test_a_row_that_is_deleted_meanwhile_is_found_in_the_new_files_whatever_was_
 ) -> None:
     """Also where whole batches of rows are left out; the oracle is the row's own value."""
     monkeypatch.setattr(copied_rows, "_BATCH_ROWS", 2)
-    made = table(tmp_path, {"id": "long"})
+    created = table(tmp_path, {"id": "long"})
     chosen = np.random.default_rng(7)
     for at in range(20):
         sizes = [int(chosen.integers(1, 9)) for _ in range(4)]
@@ -199,14 +199,14 @@ def test_a_row_that_is_deleted_meanwhile_is_found_in_the_new_files_whatever_was_
         paths = [
             path
             for number, rows in enumerate(sizes)
-            for path in written(made, f"{at}-{number}", list(range(starts[number], starts[number] + rows)))
+            for path in written(created, f"{at}-{number}", list(range(starts[number], starts[number] + rows)))
         ]
         gone = [chosen.random(rows) < chosen.choice((0, 0.4, 1)) for rows in sizes]
         files = [
             CopiedFile(path, 100, rows, hidden=packed(mask))
             for path, rows, mask in zip(paths, sizes, gone, strict=True)
         ]
-        [outcome] = copied(made, [FileGroup(files, 1)]) or []
+        [outcome] = copied(created, [FileGroup(files, 1)]) or []
         assert [np.unpackbits(np.frombuffer(bits, "u1"), bitorder="little").sum() for bits in outcome.dropped] == [
             int(mask.sum()) for mask in gone
         ]
@@ -237,10 +237,10 @@ def test_rows_of_version_3_keep_their_ids_and_when_they_changed(
 ) -> None:
     monkeypatch.setattr(copied_rows, "_BATCH_ROWS", 2)
     plain = table(tmp_path, {"id": "long"})
-    made = dataclasses.replace(plain, format_version=3)
+    created = dataclasses.replace(plain, format_version=3)
     first, second = (written(plain, name, [1, 2, 3]) for name in "ab")
     [one] = new_files(
-        made, group(first, 100, first_row_id=40, sequence_number=6, hidden=packed(np.array([0, 1, 0], bool)))
+        created, group(first, 100, first_row_id=40, sequence_number=6, hidden=packed(np.array([0, 1, 0], bool)))
     )
     assert pq.read_table(one.file_path).to_pylist() == [
         {"id": 1, "_row_id": 40, "_last_updated_sequence_number": 6},
@@ -251,7 +251,7 @@ def test_rows_of_version_3_keep_their_ids_and_when_they_changed(
         CopiedFile(second[0], 1, 3, (), 8, 50),
         CopiedFile(first[0], 1, 3),
     ]
-    [two] = new_files(made, FileGroup(files, 1))
+    [two] = new_files(created, FileGroup(files, 1))
     rows = pq.read_table(two.file_path)
     assert rows["_row_id"].to_pylist() == [40, 42, 50, 51, 52, None, None, None]
     assert rows["_last_updated_sequence_number"].to_pylist() == [6, 6, 8, 8, 8, None, None, None]

@@ -58,15 +58,15 @@ def test_every_commit_is_told_with_one_id_wherever_the_process_died_and_although
         by_id[event["id"]].append(event["data"])
     assert all(data == same[0] for same in by_id.values() for data in same)
     for table in ("shop.a", "shop.b", "shop.copy"):
-        told = {
+        data_by_snapshot = {
             same[0]["snapshot_id"]: same[0]
             for same in by_id.values()
             if "snapshot_id" in same[0] and same[0]["table"] == table
         }
         snapshots = job.catalog().load_table(table).metadata.snapshots
-        assert set(told) == {str(snapshot.snapshot_id) for snapshot in snapshots}
-        assert sum(data["rows"] for data in told.values()) == len(job.rows(table))
-        batches = [event["data"]["batches"] for event in events if event["data"].get("snapshot_id") in told]
+        assert set(data_by_snapshot) == {str(snapshot.snapshot_id) for snapshot in snapshots}
+        assert sum(data["rows"] for data in data_by_snapshot.values()) == len(job.rows(table))
+        batches = [event["data"]["batches"] for event in events if event["data"].get("snapshot_id") in data_by_snapshot]
         assert batches == sorted(batches)
     days = [data[0]["partition"] for data in by_id.values() if "partition" in data[0] and data[0]["table"] == "shop.a"]
     assert days == [f"2026-01-{day:02}" for day in range(1, len(POINTS))]

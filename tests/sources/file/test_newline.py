@@ -34,15 +34,15 @@ def read(text: bytes, **options: Any) -> dict[str, list[Any]]:
     ],
 )
 def test_first_lines_are_left_out_or_are_a_header(options: Any, rows: list[Any], numbers: list[int]) -> None:
-    found = read(b"#v1\n\nhead\na\n\nb", **options)
-    assert ([json.loads(text) for text in found["event"]], found["file_row"]) == (rows, numbers)
-    assert found["malformed"] == [None] * len(rows)
+    lines = read(b"#v1\n\nhead\na\n\nb", **options)
+    assert ([json.loads(text) for text in lines["event"]], lines["file_row"]) == (rows, numbers)
+    assert lines["malformed"] == [None] * len(rows)
 
 
 def test_a_line_that_is_no_text_is_rejected_behind_a_header() -> None:
-    found = read(b"head\n\xff\xfe\na", header_destination="h")
-    assert found["malformed"] == ["The line is not UTF-8", None]
-    assert json.loads(found["event"][1]) == {"message": "a", "h": "head"}
+    lines = read(b"head\n\xff\xfe\na", header_destination="h")
+    assert lines["malformed"] == ["The line is not UTF-8", None]
+    assert json.loads(lines["event"][1]) == {"message": "a", "h": "head"}
 
 
 def test_one_task_reads_a_file_with_a_beginning() -> None:
@@ -61,9 +61,9 @@ def test_one_task_reads_a_file_with_a_beginning() -> None:
     ],
 )
 def test_the_format_of_data_prepper_is_a_codec(options: Any, codec: str) -> None:
-    found = codec_of("x.csv", FileSettings(path="x.csv", **options))
-    assert found is not None
-    assert found.name == codec
+    chosen = codec_of("x.csv", FileSettings(path="x.csv", **options))
+    assert chosen is not None
+    assert chosen.name == codec
 
 
 @pytest.mark.parametrize(

@@ -34,10 +34,10 @@ def source(
     own = {key: more.pop(key) for key in list(more) if key in TopicSettings.__dataclass_fields__}
     topics = [TopicSettings(pattern=prefix.replace(".", r"\.") + ".*", exclude=[".*private"], **own)]
     settings = KafkaSettings(bootstrap_servers=broker.address, topics=topics, **more)
-    made = open_source(settings, Path("none"), "test")  # type: ignore[arg-type]
-    made.start(position, once)
-    made._cluster._refresh_seconds = 0.0
-    return made
+    opened = open_source(settings, Path("none"), "test")  # type: ignore[arg-type]
+    opened.start(position, once)
+    opened._cluster._refresh_seconds = 0.0
+    return opened
 
 
 def read(of: KafkaSource, planned: Planned) -> dict[str, list[int]]:

@@ -16,7 +16,7 @@ from calve.compiled import events
 from calve.compiled import mysql as core
 from calve.sources.database.change import INSERT
 from calve.sources.database.changes import Decoded
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.mysql.reader import MysqlReader
 from calve.sources.mysql.rows import log_rows, results
 from calve.sources.mysql.settings import MysqlSettings
@@ -35,12 +35,12 @@ def told(found: Decoded) -> tuple[list[Any], list[int], list[int]]:
     return values, found.messages.tolist(), found.kinds.tolist()
 
 
-def exactly(table: Table, messages: list[bytes]) -> tuple[list[Any], list[int], list[int]]:
+def exactly(table: DatabaseTable, messages: list[bytes]) -> tuple[list[Any], list[int], list[int]]:
     [found] = READER._exactly(table, table, pa.array(messages, pa.binary()))
     return told(found)
 
 
-def by_core(table: Table, messages: list[bytes]) -> tuple[list[Any], list[int], list[int]] | None:
+def by_core(table: DatabaseTable, messages: list[bytes]) -> tuple[list[Any], list[int], list[int]] | None:
     found = READER.decoded(table, pa.array(messages, pa.binary()))
     return found and told(found)
 
@@ -73,7 +73,7 @@ def test_a_table_may_be_described_in_another_way_from_one_message_to_the_next() 
         log_rows.message(7, INSERT, struct.pack("<BBBBH", 2, 3, 15, 2, most), b"\0\1\0\0\0" + with_length(size, b"a"))
         for most, size in [(200, 1), (300, 2), (200, 1)]
     ]
-    found = by_core(Table("d", 7, "shop", "t", columns), messages)
+    found = by_core(DatabaseTable("d", 7, "shop", "t", columns), messages)
     assert found == ([(pa.int32(), "[1, 1, 1]"), (pa.string(), "['a', 'a', 'a']")], [0, 1, 2], [0, 0, 0])
 
 

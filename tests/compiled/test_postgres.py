@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 
 from calve.compiled import events
 from calve.compiled import postgres as core
+from calve.sources.database.change_buffer import Block
 from calve.sources.database.connection import Channel, Rest
-from calve.sources.database.outbox import Block
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.postgres.large import lacks_values
 from calve.sources.postgres.protocol import pgoutput, wire
 from calve.sources.postgres.protocol.copy_text import columns_of
 from calve.sources.postgres.protocol.pgoutput import UNCHANGED
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.sources.postgres.reader import PostgresReader
 from calve.sources.postgres.settings import PostgresSettings
 from kit.compiled_core import needs_core
@@ -34,9 +34,9 @@ TEXTS = [b"", b"1", b"a", "é\U0001f600".encode(), b"nut\0", None]
 ODD = [UNCHANGED, b"\xff", "é".encode()[:1]]
 
 
-def table(keys: list[bool]) -> Table:
+def table(keys: list[bool]) -> DatabaseTable:
     columns = [Column(f"c{number}", number + 1, "string", "text", 25, -1, key) for number, key in enumerate(keys)]
-    return Table("d", 7, "public", "t", tuple(columns))
+    return DatabaseTable("d", 7, "public", "t", tuple(columns))
 
 
 def message(rnd: random.Random, keys: list[bool], values: list[Any], oid: int = 7) -> bytes:
@@ -104,7 +104,7 @@ def framed(body: bytes) -> bytes:
 
 def received(data: bytes) -> tuple[list[bytes], list[Block]]:
     """Return all messages, those of blocks apart from each other, and the blocks."""
-    connection = Connection(Received(data))
+    connection = PostgresConnection(Received(data))
     messages, blocks = [], []
     while (found := connection.receive(0)) is not None:
         if isinstance(found, Block):
@@ -202,7 +202,7 @@ def test_a_copy_has_all_its_rows_whatever_comes_between_them_and_in_whatever_pie
         mock.patch.object(wire, "_COPIED_REST_SECONDS", 0),
         mock.patch.object(core, "load", core.load if with_core else lambda: None),
     ):
-        found = list(Connection(Server(pieces)).copy_out("COPY", 2))
+        found = list(PostgresConnection(Server(pieces)).copy_out("COPY", 2))
     assert [row for columns in found for row in zip(*(column.to_pylist() for column in columns), strict=True)] == rows
     assert not pieces
 

@@ -21,7 +21,7 @@ from calve.pipeline import plugins
 from calve.pipeline.plugins import PLUGINS, open_source
 from calve.settings import parse_text
 from calve.sources.s3.objects import store_of
-from calve.sources.s3.settings import Aws
+from calve.sources.s3.settings import AwsAccount
 from calve.sources.source import EVENT
 from calve.state.local_folder import LocalFolder
 from kit.running import post, until
@@ -121,7 +121,7 @@ class Objects:
         bucket = {"name": BUCKET, "filter": {"include_prefix": [self.prefix]}}
         scan = {"buckets": [{"bucket": bucket}], "scheduling": {"interval": "10ms"}}
         self.yaml = "s3: " + json.dumps({"scan": scan, "aws": aws})
-        self.store = store_of(Aws(**aws), BUCKET)
+        self.store = store_of(AwsAccount(**aws), BUCKET)
         self.made = 0
 
     def feed(self, source, events):

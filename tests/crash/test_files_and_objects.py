@@ -15,7 +15,7 @@ import obstore
 import pytest
 
 from calve.sources.s3.objects import store_of
-from calve.sources.s3.settings import Aws
+from calve.sources.s3.settings import AwsAccount
 from kit.running import Calve
 from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY
 from services.queue import SqsQueue
@@ -55,7 +55,7 @@ objects:
 class Announcer(threading.Thread):
     """Writes objects and announces them, some twice, some together; messages come again at any time."""
 
-    def __init__(self, queue: SqsQueue, aws: Aws, seed: int) -> None:
+    def __init__(self, queue: SqsQueue, aws: AwsAccount, seed: int) -> None:
         super().__init__(daemon=True)
         self.queue, self.chance, self.ended = queue, random.Random(seed), threading.Event()
         self.store, self.prefix, self.written = store_of(aws, BUCKET), f"{uuid.uuid4().hex}/", 0
@@ -116,7 +116,7 @@ def test_each_line_and_each_object_is_read_once_whatever_is_killed(spark, tmp_pa
     aws = {"region": REGION, "endpoint": object_store.endpoint}
     aws |= {"access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY}
     calve = Calve(tmp_path, YAML.format(queue=queue.url, aws=json.dumps(aws)), spark)
-    writer, announcer = Writer(tmp_path, seed), Announcer(queue, Aws(**aws), seed)
+    writer, announcer = Writer(tmp_path, seed), Announcer(queue, AwsAccount(**aws), seed)
     writer.start()
     announcer.start()
     try:

@@ -15,13 +15,13 @@ from typing import Any
 
 from calve.settings import Size
 from calve.sources.http import source
-from calve.sources.http.settings import Authentication, HttpBasic, HttpSettings
+from calve.sources.http.settings import HttpAuthentication, HttpBasic, HttpSettings
 from fuzz.messages import PASSWORD, USER
 
 
 def settings(options: dict[str, Any]) -> HttpSettings:
     """Return the settings of a round."""
-    secured = Authentication(http_basic=HttpBasic(username=USER, password=PASSWORD))
+    secured = HttpAuthentication(http_basic=HttpBasic(username=USER, password=PASSWORD))
     return HttpSettings(
         port=0,
         min_free_bytes=Size(1 << 20),

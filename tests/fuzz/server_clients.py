@@ -29,7 +29,7 @@ from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres import failure as postgres
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.s3 import queue
-from calve.sources.s3.settings import Aws, Sqs
+from calve.sources.s3.settings import AwsAccount, Sqs
 
 SHORT = timedelta(seconds=0.5)
 LOGIN = {"host": "127.0.0.1", "username": "u", "password": "secret word", "connect_timeout": SHORT}
@@ -50,7 +50,7 @@ def ask_opensearch(port: int) -> None:
 
 def ask_sqs(port: int) -> None:
     queue._ANSWER_SECONDS = 0.5
-    aws = Aws(region="eu-central-1", access_key_id="a", secret_access_key="s")
+    aws = AwsAccount(region="eu-central-1", access_key_id="a", secret_access_key="s")
     queue.Queue(Sqs(queue_url=f"http://127.0.0.1:{port}/1/q"), aws).receive(0, 30)
 
 

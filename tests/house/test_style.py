@@ -180,6 +180,15 @@ def test_exceptions_end_in_error(path: Path) -> None:
             assert re.search(r"Errors?$", node.name), node.name
 
 
+def test_a_public_class_has_a_name_of_its_own() -> None:
+    modules_of: dict[str, list[str]] = {}
+    for name, path in MODULES.items():
+        for node in ast.walk(tree(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                modules_of.setdefault(node.name, []).append(name)
+    assert {name: modules for name, modules in modules_of.items() if len(modules) > 1} == {}
+
+
 def test_nothing_is_left_for_later() -> None:
     marker = re.compile("|".join(("TO" + "DO", "FIX" + "ME")))
     files = [path for folder in ("src", "tests", "bench") for path in (ROOT / folder).rglob("*.py")]

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from calve.notify import outbox as module
-from calve.notify.event import Event
+from calve.notify.event import CloudEvent
 from calve.notify.outbox import Outbox
 from calve.state.local_folder import LocalFolder
 
 
-def event(name: str) -> Event:
-    return Event.of("p", "table.committed", name, {"n": 1}, "a.b")
+def event(name: str) -> CloudEvent:
+    return CloudEvent.of("p", "table.committed", name, {"n": 1}, "a.b")
 
 
 def opened(folder: Path, *receivers: str) -> Outbox:

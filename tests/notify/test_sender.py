@@ -14,7 +14,7 @@ import pytest
 
 from calve.errors import SinkUnavailableError
 from calve.notify import sender as module
-from calve.notify.event import Event
+from calve.notify.event import CloudEvent
 from calve.notify.outbox import Outbox
 from calve.notify.receivers import open_receiver
 from calve.notify.sender import Sender, Subscription
@@ -61,7 +61,7 @@ def filled(folder: Path, key: str, *events: tuple[str, str, list[int]]) -> Outbo
     state.make()
     outbox = Outbox(state, [key])
     for event_id, kind, sinks in events:
-        outbox.add(Event.of("p", kind, event_id, {}, "shop.orders", sinks))
+        outbox.add(CloudEvent.of("p", kind, event_id, {}, "shop.orders", sinks))
     outbox.keep(1)
     return outbox
 

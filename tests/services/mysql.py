@@ -20,7 +20,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from calve.sources.database.connection import Address, ClosedError, ServerError
-from calve.sources.mysql.protocol.wire import Connection, Row, connect
+from calve.sources.mysql.protocol.wire import MysqlConnection, Row, connect
 from services import jars, process
 
 PASSWORD = "open sesame"
@@ -186,7 +186,7 @@ class MySql:
         """Give what the client connects with."""
         return Address("127.0.0.1", self.port, "", user, password, gives_password=True)
 
-    def connect(self, user: str = "root") -> Connection:
+    def connect(self, user: str = "root") -> MysqlConnection:
         """Open a session."""
         return connect(self.address(user), "test")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from subprocess import Popen
 
 from calve.sources.database.connection import Address, ClosedError, ServerError
-from calve.sources.postgres.protocol.wire import Connection, Row, connect
+from calve.sources.postgres.protocol.wire import PostgresConnection, Row, connect
 from services import jars, process
 
 VERSION = "17.11.0"
@@ -112,7 +112,7 @@ class Postgres:
         """Give what the client connects with."""
         return Address("127.0.0.1", self.port, database, user, password)
 
-    def connect(self, database: str = "postgres", user: str = "postgres") -> Connection:
+    def connect(self, database: str = "postgres", user: str = "postgres") -> PostgresConnection:
         """Open a session."""
         return connect(self.address(user, database), "test")
 

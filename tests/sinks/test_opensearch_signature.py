@@ -15,7 +15,7 @@ from calve.pipeline.plugins import PLUGINS
 from calve.settings import SettingsErrors, parse_text
 from calve.sinks.opensearch import signature
 from calve.sinks.opensearch.client import Client, access_of
-from calve.sinks.opensearch.settings import Aws, OpenSearchSettings
+from calve.sinks.opensearch.settings import AwsSigning, OpenSearchSettings
 from services.scripted import Scripted
 
 pytest.importorskip("botocore")
@@ -44,7 +44,9 @@ def environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
 
 
 def client(server: Scripted, **aws: Any) -> Client:
-    return Client(access_of(OpenSearchSettings(hosts=[server.address], index="i", aws=Aws(region="eu-west-1", **aws))))
+    return Client(
+        access_of(OpenSearchSettings(hosts=[server.address], index="i", aws=AwsSigning(region="eu-west-1", **aws)))
+    )
 
 
 def signature_of(server: Scripted, request: tuple[str, str, bytes, dict[str, str]], key: Any, service: str) -> str:

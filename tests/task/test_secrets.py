@@ -13,7 +13,7 @@ from calve import credentials
 from calve.record.receipt import Failure
 from calve.serde.settings import SchemaSettings, Serde
 from calve.sinks.opensearch.client import Access, Client
-from calve.sources.kafka.settings import Authentication, KafkaSettings, Login, Sasl, TopicSettings
+from calve.sources.kafka.settings import KafkaAuthentication, KafkaSettings, Login, Sasl, TopicSettings
 from calve.sources.source import Split
 from calve.task import secrets
 from calve.task.job import Job
@@ -42,7 +42,7 @@ class Fails:
 
 
 def test_the_failure_of_a_task_has_no_secret_of_its_job() -> None:
-    login = Authentication(sasl=Sasl(plaintext=Login(username="reader", password="h4rd/to guess")))
+    login = KafkaAuthentication(sasl=Sasl(plaintext=Login(username="reader", password="h4rd/to guess")))
     settings = KafkaSettings(bootstrap_servers="b:9092", topics=[TopicSettings(name="t")], authentication=login)
     reader: Any = Fails(settings, {"s3.secret-access-key": "another+secret", "s3.region": "eu-central-1"})
     schema = SchemaSettings(

@@ -11,12 +11,12 @@ import msgspec
 
 from calve.settings.notify import EventType
 
-__all__ = ["MEDIA_TYPE", "Event"]
+__all__ = ["MEDIA_TYPE", "CloudEvent"]
 
 MEDIA_TYPE = "application/cloudevents+json"
 
 
-class Event(msgspec.Struct, frozen=True, omit_defaults=True):
+class CloudEvent(msgspec.Struct, frozen=True, omit_defaults=True):
     """One event. What happened once has the same id whenever it is sent.
 
     Attributes:
@@ -47,10 +47,10 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
         data: Mapping[str, Any],
         table: str = "",
         sinks: list[int] | None = None,
-    ) -> Event:
+    ) -> CloudEvent:
         """Return a new event, noticed now."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return Event(id, f"calve/{quote(pipeline)}", kind, time, dict(data), table, sinks=sinks or [])
+        return CloudEvent(id, f"calve/{quote(pipeline)}", kind, time, dict(data), table, sinks=sinks or [])
 
     @property
     def number(self) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from calve.notify.event import Event
+from calve.notify.event import CloudEvent
 from calve.state.folder import StateFolder
 from calve.state.values import encoded, read_as
 
@@ -29,7 +29,7 @@ class _Kept(msgspec.Struct, frozen=True):
     """A file of events; `batch` is the last batch that they may be about."""
 
     batch: int
-    events: list[Event]
+    events: list[CloudEvent]
 
 
 class Cursor(msgspec.Struct, frozen=True):
@@ -65,7 +65,7 @@ class Outbox:
             if not name.startswith(_CURSOR) and (kept := read_as(folder, name, _Kept)) is not None
         ]
         self._ids = {event.id for file in self._files for event in file.kept.events}
-        self._new: list[Event] = []
+        self._new: list[CloudEvent] = []
         cursors = {key: read_as(folder, f"{_CURSOR}{key}.json", Cursor) for key in receivers}
         numbers = [event.number for file in self._files for event in file.kept.events]
         self._last = max([0, *numbers, *(cursor.number for cursor in cursors.values() if cursor)])
@@ -74,7 +74,7 @@ class Outbox:
             if cursor is None:
                 folder.put(f"{_CURSOR}{key}.json", encoded(self._cursors[key]))
 
-    def add(self, event: Event) -> None:
+    def add(self, event: CloudEvent) -> None:
         """Add an event, which is sent after the next `keep`; one that is there already is ignored."""
         with self.changed:
             if event.id not in self._ids:
@@ -106,7 +106,7 @@ class Outbox:
             del self._new[: len(new)]
             self.changed.notify_all()
 
-    def after(self, key: str, most: int) -> list[Event]:
+    def after(self, key: str, most: int) -> list[CloudEvent]:
         """Return the next events for a receiver; what is too old is dropped for it, and counted."""
         with self.changed:
             cursor = self._cursors[key]

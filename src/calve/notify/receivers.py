@@ -12,7 +12,7 @@ from urllib3.exceptions import HTTPError
 from calve.credentials import in_short
 from calve.errors import SinkUnavailableError
 from calve.network.bounded_http import BoundedServer
-from calve.notify.event import MEDIA_TYPE, Event
+from calve.notify.event import MEDIA_TYPE, CloudEvent
 from calve.settings.notify import FileReceiver, HttpReceiver, KafkaReceiver, NotifySettings
 
 __all__ = ["Receiver", "open_receiver"]
@@ -32,7 +32,7 @@ class Receiver(Protocol):
 
     at_once: int
 
-    def send(self, events: Sequence[Event]) -> None:
+    def send(self, events: Sequence[CloudEvent]) -> None:
         """Send events in order; on return the receiver has all of them.
 
         Raises:
@@ -71,7 +71,7 @@ class _Http:
             f"{parts.scheme}://{parts.netloc}", _CONNECT_SECONDS, settings.timeout.total_seconds()
         )
 
-    def send(self, events: Sequence[Event]) -> None:
+    def send(self, events: Sequence[CloudEvent]) -> None:
         for event in events:
             status = self._status("POST", event.encoded())
             if not 200 <= status < 300:
@@ -98,7 +98,7 @@ class _Kafka:
         self._address = address
         self._client: Any = None
 
-    def send(self, events: Sequence[Event]) -> None:
+    def send(self, events: Sequence[CloudEvent]) -> None:
         from confluent_kafka import KafkaException
 
         failed: list[str] = []
@@ -156,7 +156,7 @@ class _File:
         self._path = settings.path.expanduser().absolute()
         self._address = address
 
-    def send(self, events: Sequence[Event]) -> None:
+    def send(self, events: Sequence[CloudEvent]) -> None:
         lines = b"".join(event.encoded() + b"\n" for event in events)
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from calve.errors import CalveError
 from calve.network.backoff import delay
-from calve.notify.event import Event
+from calve.notify.event import CloudEvent
 from calve.notify.outbox import MOST_WAITING, Outbox
 from calve.notify.receivers import Receiver
 from calve.observe.log import Log
@@ -38,7 +38,7 @@ class Subscription:
         what = f"{self.settings.address} {sorted(self.sinks or ())} {sorted(self.settings.events)}"
         return f"{zlib.crc32(what.encode()):08x}"
 
-    def wants(self, event: Event) -> bool:
+    def wants(self, event: CloudEvent) -> bool:
         """Return whether an event is sent to it."""
         is_chosen = not self.settings.events or event.type in self.settings.events
         return is_chosen and (self.sinks is None or not self.sinks.isdisjoint(event.sinks))
@@ -107,7 +107,7 @@ class Sender:
                 self._ended.wait(delay(self._failures - 1))
             self._show()
 
-    def _send(self, events: list[Event]) -> None:
+    def _send(self, events: list[CloudEvent]) -> None:
         wanted = [event for event in events if self._subscription.wants(event)]
         if wanted:
             self._receiver.send(wanted)

@@ -17,7 +17,7 @@ from calve.acknowledge.periods import completed, first_period, unit_of
 from calve.acknowledge.watermark import EventTime, to_datetime
 from calve.errors import CalveError
 from calve.ledger.ledger import Ledger
-from calve.notify.event import Event
+from calve.notify.event import CloudEvent
 from calve.notify.outbox import Outbox
 from calve.notify.receivers import open_receiver
 from calve.notify.sender import Sender, Subscription
@@ -197,7 +197,7 @@ class Announcer:
             data = {"pipeline": self._pipeline, "table": table or None, "batch": batch, "codes": dict(codes)}
             event_id = f"{self._state}/rejects/{table}/{batch}{at}"
             sinks = self._tables.sinks_named(table)
-            self._outbox.add(Event.of(self._pipeline, "rejects", event_id, data, table, sinks))
+            self._outbox.add(CloudEvent.of(self._pipeline, "rejects", event_id, data, table, sinks))
 
     def completed(self, records: Sequence[StagedBatch]) -> None:
         """Say that batches are committed to all of their tables."""
@@ -216,7 +216,7 @@ class Announcer:
         }
         event_id = f"{self._state}/complete/{last.batch}"
         self._outbox.add(
-            Event.of(self._pipeline, "commit.complete", event_id, data, sinks=self._tables.sinks_named(""))
+            CloudEvent.of(self._pipeline, "commit.complete", event_id, data, sinks=self._tables.sinks_named(""))
         )
 
     def keep(self, batch: int) -> None:
@@ -256,7 +256,7 @@ class Announcer:
         if self._outbox is not None:
             sinks = sorted(sink for sink, _ in self._tables.sinks_of(target))
             whole = {"pipeline": self._pipeline, **data}
-            self._outbox.add(Event.of(self._pipeline, kind, f"{self._state}/{what}", whole, target.table, sinks))
+            self._outbox.add(CloudEvent.of(self._pipeline, kind, f"{self._state}/{what}", whole, target.table, sinks))
 
     def _folder_made(self) -> StateFolder:
         self._folder.make()

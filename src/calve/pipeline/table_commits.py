@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from calve.acknowledge.progress import StagedBatches
 from calve.acknowledge.watermark import complete_through
 from calve.commit.fence import Outcome, append, snapshot_of
+from calve.commit.key_indexes import KeyIndexes
 from calve.commit.mark import CommitTarget, Mark
-from calve.commit.pipeline_keys import PipelineKeys
 from calve.dead_letters.at_commit import RejectsAtCommit
 from calve.errors import CalveError, CommitError, SinkUnavailableError, UnprocessableError, Verdict
 from calve.ledger.ledger import Ledger
@@ -58,7 +58,7 @@ class TableCommits:
         self._source = wiring.source
         self._tables = wiring.tables
         self._catalogs = wiring.tables.catalogs
-        self._keys = PipelineKeys(ledger.folder.parent, Log(status.name))
+        self._keys = KeyIndexes(ledger.folder.parent, Log(status.name))
         self._letters = wiring.letters
         self._announcer = wiring.announcer
         self.queue = CommitQueue(wiring.tables.commits, now())

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from calve.errors import CalveError, Verdict
 from calve.event.columns import TYPED
-from calve.sources.database import outbox
+from calve.sources.database import change_buffer
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.log import segment
 from calve.sources.mysql import load as mysql_load
@@ -229,6 +229,6 @@ def settings_of(kind: str, port: int, database: str, **more) -> DatabaseSettings
 
 if __name__ == "__main__":
     if (options := json.loads(sys.argv[5])).pop("small", False):
-        outbox._ENTRY_ROWS, segment.MARK_BYTES = SMALL_ENTRIES, 1
+        change_buffer._ENTRY_ROWS, segment.MARK_BYTES = SMALL_ENTRIES, 1
     place = state_folder_at(options.pop("source", f"{sys.argv[1]}/source"))
     run(Path(sys.argv[1]), settings_of(sys.argv[2], int(sys.argv[3]), sys.argv[4], **options), place)

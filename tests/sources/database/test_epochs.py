@@ -4,13 +4,13 @@ from pathlib import Path
 
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.reader import _fitted
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.state.local_folder import LocalFolder
 
 
-def table(oid: int, *columns: tuple[str, int], stopped: str = "") -> Table:
+def table(oid: int, *columns: tuple[str, int], stopped: str = "") -> DatabaseTable:
     made = (Column(name, number, "long", "", 20, -1, number == 1) for name, number in columns)
-    return Table("d", oid, "public", f"t{oid}", tuple(made), stopped=stopped)
+    return DatabaseTable("d", oid, "public", f"t{oid}", tuple(made), stopped=stopped)
 
 
 def test_tables_of_several_epochs_are_as_in_the_last_one_or_as_before_they_were_stopped(tmp_path: Path) -> None:

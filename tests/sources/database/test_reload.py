@@ -14,7 +14,7 @@ from calve.sources.database.epochs import Epochs
 from calve.sources.database.overview import states
 from calve.sources.database.reload import ReloadRequest, ReloadStart, ReloadTracker
 from calve.sources.database.stopped import mark, marked
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.mysql.ddl.follow import renumbered
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.tables import Tables
@@ -25,9 +25,9 @@ BEGUN = {"database": "d", "start": 1, "load": 0, "chunks": [{"table": 1, "bytes"
 CHUNKS = [{"table": 1, "bytes": 7}]
 
 
-def table(oid: int, name: str, *columns: str, **more) -> Table:
+def table(oid: int, name: str, *columns: str, **more) -> DatabaseTable:
     made = (Column(one, number, "int", "int", 23, -1, number == 1) for number, one in enumerate(columns, 1))
-    return Table("d", oid, "app", name, tuple(made), **more)
+    return DatabaseTable("d", oid, "app", name, tuple(made), **more)
 
 
 STOPPED, OTHER = table(1, "cut", "id", "n", stopped="it was truncated"), table(2, "fine", "id")
@@ -38,7 +38,7 @@ def state(tmp_path: Path) -> LocalFolder:
     return LocalFolder(tmp_path)
 
 
-def source(folder: LocalFolder, *tables: Table) -> ReloadTracker:
+def source(folder: LocalFolder, *tables: DatabaseTable) -> ReloadTracker:
     """Give the reloads of a source whose load is committed."""
     epochs = Epochs(folder)
     epochs.load()
@@ -49,7 +49,7 @@ def source(folder: LocalFolder, *tables: Table) -> ReloadTracker:
     return ReloadTracker(folder, epochs, Log("p"))
 
 
-def begun(reloads: ReloadTracker, folder: LocalFolder, *tables: Table) -> ReloadTracker:
+def begun(reloads: ReloadTracker, folder: LocalFolder, *tables: DatabaseTable) -> ReloadTracker:
     reload.request(folder, 0, [table.full_name for table in tables])
     found = reloads.wanted(0)
     assert found is not None

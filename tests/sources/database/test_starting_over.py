@@ -8,11 +8,11 @@ from calve.errors import PositionLostError
 from calve.observe.log import Log
 from calve.sources.database import full_reload
 from calve.sources.database.starting_over import StartingOver
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.source_files import files_in
 from calve.state.local_folder import LocalFolder
 
-TABLE = Table("shop", 7, "public", "orders", ())
+TABLE = DatabaseTable("shop", 7, "public", "orders", ())
 
 
 def phase(folder: Path) -> StartingOver:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from calve.errors import SourceError
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.database.target_names import names_fault
 from calve.sources.tables import Tables
 from services.mysql import MYSQL, MySql
@@ -17,11 +17,11 @@ from services.postgres import Postgres
 from sources.mysql.follow import Follower, postgres_settings, settings_of, stopped_in
 
 
-def table(*names: str, dropped: tuple[str, ...] = (), kind: str = "string") -> Table:
+def table(*names: str, dropped: tuple[str, ...] = (), kind: str = "string") -> DatabaseTable:
     columns, gone = (
         tuple(Column(name, number, kind, kind, 0, 0) for number, name in enumerate(each)) for each in (names, dropped)
     )
-    return Table("d", 1, "app", "t", columns, dropped=gone)
+    return DatabaseTable("d", 1, "app", "t", columns, dropped=gone)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def table(*names: str, dropped: tuple[str, ...] = (), kind: str = "string") -> T
         (table("a b", "a_x20b"), "in Parquet files it has the same name as the column a b"),
     ],
 )
-def test_a_table_whose_columns_readers_cannot_distinguish_has_a_fault(columns: Table, reason: str) -> None:
+def test_a_table_whose_columns_readers_cannot_distinguish_has_a_fault(columns: DatabaseTable, reason: str) -> None:
     assert reason in names_fault(columns) if reason else names_fault(columns) == ""
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from calve.errors import SourceError
-from calve.sources.database import outbox as outboxes
+from calve.sources.database import change_buffer as buffers
+from calve.sources.database.change_buffer import ChangeBuffer
 from calve.sources.database.change_log import ChangeLog
-from calve.sources.database.outbox import Outbox
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.stream_position import StreamPosition, Transaction
 from calve.sources.log.log import AppendOutcome
@@ -28,27 +28,27 @@ class Opened:
         self.folder, self.epoch, self.refused = LocalFolder(folder), 0, 0
         self.log = ChangeLog(self.folder, settings, "p")
         self.log.open(at)
-        self.outbox: Outbox = self.log.outbox()
+        self.buffer: ChangeBuffer = self.log.buffer()
 
     def changes(self, commit: int, *ordinals: int, size: int = 10) -> None:
         """Write changes of a transaction as an entry."""
         for ordinal in ordinals:
-            self.outbox.add(b"x" * size, Transaction(commit, 0, ""), ordinal)
-        self.outbox.write(self.epoch, self._refuse)
+            self.buffer.add(b"x" * size, Transaction(commit, 0, ""), ordinal)
+        self.buffer.write(self.epoch, self._refuse)
 
     def end(self, commit: int) -> None:
-        self.outbox.end(Transaction(commit, 0, ""))
-        if self.outbox:
-            self.outbox.write(self.epoch, self._refuse)
+        self.buffer.end(Transaction(commit, 0, ""))
+        if self.buffer:
+            self.buffer.write(self.epoch, self._refuse)
 
     def begin_epoch(self) -> None:
         self.epoch += 1
-        self.outbox.begin_epoch()
+        self.buffer.begin_epoch()
 
     def whole(self, commit: int, *ordinals: int) -> None:
         """Write a transaction that ends while its last changes wait."""
         for ordinal in ordinals:
-            self.outbox.add(b"x", Transaction(commit, 0, ""), ordinal)
+            self.buffer.add(b"x", Transaction(commit, 0, ""), ordinal)
         self.end(commit)
 
     def rows(self, planned: Planned | None) -> int:
@@ -156,7 +156,7 @@ def test_an_epoch_of_a_reload_ends_a_batch(tmp_path: Path) -> None:
 def test_a_transaction_larger_than_the_log_is_an_error_when_all_before_it_is_committed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outboxes, "_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(buffers, "_WAIT_SECONDS", 0.05)
     most = 1 << 20
     with opened(tmp_path, max_log_bytes=most) as log:
         log.whole(5, *range(1, 200))
@@ -166,7 +166,7 @@ def test_a_transaction_larger_than_the_log_is_an_error_when_all_before_it_is_com
         assert first is not None
         with pytest.raises(AssertionError, match="full"):  # it waits: what comes before is not committed
             log.changes(7, 9, size=300_000)
-        log.outbox.clear()
+        log.buffer.clear()
         log.log.release(first.position)
         log.refused = 0
         with pytest.raises(SourceError, match="does not fit in the log of changes: more than 78") as raised:
@@ -182,12 +182,12 @@ def test_changes_wait_for_others_of_their_entry_but_a_moment_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened(tmp_path, is_on=False) as stream:
-        assert not stream.outbox.is_full, "there is nothing to write"
-        monkeypatch.setattr(outboxes, "_ENTRY_SECONDS", 60.0)
-        stream.outbox.add(b"x", Transaction(1, 0, ""), 1)
-        assert not stream.outbox.is_full
-        monkeypatch.setattr(outboxes, "_ENTRY_SECONDS", -1.0)
-        stream.outbox.add(b"x", Transaction(2, 0, ""), 1)
-        assert stream.outbox.is_full
+        assert not stream.buffer.is_full, "there is nothing to write"
+        monkeypatch.setattr(buffers, "_ENTRY_SECONDS", 60.0)
+        stream.buffer.add(b"x", Transaction(1, 0, ""), 1)
+        assert not stream.buffer.is_full
+        monkeypatch.setattr(buffers, "_ENTRY_SECONDS", -1.0)
+        stream.buffer.add(b"x", Transaction(2, 0, ""), 1)
+        assert stream.buffer.is_full
         stream.changes(3, 1)
-        assert not stream.outbox.is_full, "all are written"
+        assert not stream.buffer.is_full, "all are written"

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from calve.cli.main import calve
 from calve.settings import Size
 from calve.sources.http import body
-from calve.sources.http.settings import Authentication, HttpBasic, HttpSettings
+from calve.sources.http.settings import HttpAuthentication, HttpBasic, HttpSettings
 from calve.sources.log.record import RecordEvents
 from kit.running import PATIENCE_SECONDS
 from sources.http.serving import Serve, read, stalled, until
 
-BASIC = Authentication(http_basic=HttpBasic(username="ann", password="pass:wörd"))
+BASIC = HttpAuthentication(http_basic=HttpBasic(username="ann", password="pass:wörd"))
 
 
 def basic(text: str) -> str:

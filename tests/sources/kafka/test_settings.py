@@ -8,9 +8,9 @@ from calve.errors import SettingsError
 from calve.event.envelope.placeholder import check_unavailable_value
 from calve.serde.settings import SchemaSettings, Serde
 from calve.sources.kafka.settings import (
-    Authentication,
     ClientCertificate,
     Encryption,
+    KafkaAuthentication,
     KafkaSettings,
     Login,
     Sasl,
@@ -42,7 +42,7 @@ def test_a_plain_cluster_needs_no_more_than_its_address():
             },
         ),
         (
-            {"authentication": Authentication(sasl=Sasl(plaintext=Login(username="u", password="p")))},
+            {"authentication": KafkaAuthentication(sasl=Sasl(plaintext=Login(username="u", password="p")))},
             {
                 "security.protocol": "SASL_PLAINTEXT",
                 "sasl.mechanism": "PLAIN",
@@ -53,7 +53,7 @@ def test_a_plain_cluster_needs_no_more_than_its_address():
         (
             {
                 "encryption": Encryption(certificate="-----BEGIN CERTIFICATE-----"),
-                "authentication": Authentication(sasl=Sasl(scram=ScramLogin(username="u", password="p"))),
+                "authentication": KafkaAuthentication(sasl=Sasl(scram=ScramLogin(username="u", password="p"))),
             },
             {
                 "security.protocol": "SASL_SSL",
@@ -64,7 +64,7 @@ def test_a_plain_cluster_needs_no_more_than_its_address():
             },
         ),
         (
-            {"authentication": Authentication(ssl=ClientCertificate(certificate="c.pem", key="k.pem"))},
+            {"authentication": KafkaAuthentication(ssl=ClientCertificate(certificate="c.pem", key="k.pem"))},
             {"security.protocol": "SSL", "ssl.certificate.location": "c.pem", "ssl.key.location": "k.pem"},
         ),
         ({"client_properties": {"client.id": "x"}}, {"client.id": "x"}),
@@ -76,7 +76,7 @@ def test_security_settings_become_properties_of_the_client(given: dict[str, Any]
 
 def test_a_password_is_never_shown():
     sasl = Sasl(plaintext=Login(username="u", password="hidden"))
-    assert "hidden" not in repr(settings(authentication=Authentication(sasl=sasl)))
+    assert "hidden" not in repr(settings(authentication=KafkaAuthentication(sasl=sasl)))
 
 
 def test_what_cannot_work_is_told_with_its_place():

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from calve.sources.database.change import DELETE, INSERT, UPDATE
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.mysql.catalog.declared import CODECS, WIDE
 from calve.sources.mysql.protocol.packed import decimal_bytes
 from calve.sources.mysql.rows import log_rows
@@ -206,7 +206,7 @@ class Random:
             Column(f"c{number}", number + 1, kind, kind, 0, 0, number < keys, **more)
             for number, (kind, _, _, _, more) in enumerate(made)
         ]
-        self.table = Table("d", 7, "shop", "t", tuple(columns))
+        self.table = DatabaseTable("d", 7, "shop", "t", tuple(columns))
         metas = b"".join(meta for _, _, meta, _, _ in made)
         self.layout = bytes([len(made), *(each[1] for each in made), len(metas)]) + metas
 

@@ -12,7 +12,7 @@ import pytest
 from calve.sources.mysql.catalog.declared import CODECS, decoded
 from calve.sources.mysql.catalog.declared import WIDE as WIDE_SETS
 from calve.sources.mysql.protocol import events
-from calve.sources.mysql.protocol.wire import Connection
+from calve.sources.mysql.protocol.wire import MysqlConnection
 from services.mysql import MARIADB, MYSQL, Kind, MySql
 from sources.mysql.follow import Follower, settings_of, stopped_in
 
@@ -276,10 +276,10 @@ def test_a_compressed_transaction_of_mysql_is_read(
     """The server is too old to compress: its events are compressed as later ones do it (MySQL 8.0.20)."""
     if server.kind != MYSQL:
         pytest.skip("of MySQL")
-    plain = Connection.receive
+    plain = MysqlConnection.receive
     waiting: list[bytes] = []
 
-    def receive(connection: Connection, seconds: float) -> bytes | None:
+    def receive(connection: MysqlConnection, seconds: float) -> bytes | None:
         while (data := plain(connection, seconds)) is not None:
             kind = data[4]
             if not waiting and kind != events.QUERY:
@@ -294,7 +294,7 @@ def test_a_compressed_transaction_of_mysql_is_read(
 
     statements = ["begin", *(f"insert into t values ({number})" for number in range(500)), "delete from t where id = 7"]
     server.run(*statements, "commit", "insert into other values (1)", database="one")
-    monkeypatch.setattr(Connection, "receive", receive)
+    monkeypatch.setattr(MysqlConnection, "receive", receive)
     rows = followed.read()
     assert set(rows["t"]) == {str(number) for number in range(500) if number != 7}
     assert set(rows["other"]) == {"1"}

@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 
 from calve.errors import SchemaConflictError
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.postgres.catalog.follow import described, same
 from calve.sources.postgres.protocol.pgoutput import Relation, RelationColumn
 
 KINDS = {20: "long", 23: "int", 25: "string"}
 
 
-def table(*columns: tuple[str, int, int], name: str = "t") -> Table:
+def table(*columns: tuple[str, int, int], name: str = "t") -> DatabaseTable:
     made = (Column(one, number, KINDS[oid], "", oid, -1, number == 1) for one, number, oid in columns)
-    return Table("d", 7, "public", name, tuple(made))
+    return DatabaseTable("d", 7, "public", name, tuple(made))
 
 
 def relation(*columns: tuple[str, int], name: str = "t") -> Relation:
@@ -20,7 +20,7 @@ def relation(*columns: tuple[str, int], name: str = "t") -> Relation:
     return Relation(7, "public", name, "d", tuple(made))
 
 
-def follow(now: Relation, known: Table | None, current: Table | None) -> dict[str, int]:
+def follow(now: Relation, known: DatabaseTable | None, current: DatabaseTable | None) -> dict[str, int]:
     found = described(now, known, current, lambda oid, modifier: KINDS[oid], "d")
     assert found.keys == (0,)
     return {column.name: column.number for column in found.columns}
@@ -59,7 +59,7 @@ def test_widened_columns_follow_and_the_same_description_is_known_again() -> Non
         (relation(("id", 23), ("a", 25), name="u"), None, "it is now called public.u"),
         (
             relation(("id", 23), ("a", 25)),
-            Table(
+            DatabaseTable(
                 "d",
                 7,
                 "public",
@@ -70,6 +70,6 @@ def test_widened_columns_follow_and_the_same_description_is_known_again() -> Non
         ),
     ],
 )
-def test_what_iceberg_cannot_follow_is_an_error(now: Relation, current: Table | None, said: str) -> None:
+def test_what_iceberg_cannot_follow_is_an_error(now: Relation, current: DatabaseTable | None, said: str) -> None:
     with pytest.raises(SchemaConflictError, match=said):
         described(now, KNOWN, current, lambda oid, modifier: KINDS[oid], "d")

@@ -11,7 +11,7 @@ import pytest
 
 from calve.errors import SourceError
 from calve.sources.s3.queue import Message, Queue
-from calve.sources.s3.settings import Aws, S3SourceSettings, Sqs
+from calve.sources.s3.settings import AwsAccount, S3SourceSettings, Sqs
 from calve.sources.s3.source import check
 from kit.running import until
 from services.elasticmq import ElasticMq
@@ -62,7 +62,7 @@ def test_objects_are_received_hidden_extended_redelivered_and_deleted(
 
 def test_handles_of_messages_that_are_gone_and_queues_that_do_not_exist_are_understood(server: ElasticMq) -> None:
     sqs = Sqs(queue_url=server.url, visibility_timeout=timedelta(seconds=30))
-    queue = Queue(sqs, Aws(region="eu-central-1", access_key_id="a", secret_access_key="b"))
+    queue = Queue(sqs, AwsAccount(region="eu-central-1", access_key_id="a", secret_access_key="b"))
     ids = {server.send("one"), server.send("two")}
     found = queue.receive(1, 30)
     found += queue.receive(1, 30) if len(found) < 2 else []
@@ -75,4 +75,4 @@ def test_handles_of_messages_that_are_gone_and_queues_that_do_not_exist_are_unde
     assert server.counts() == (0, 0)
     other = Sqs(queue_url=server.url.replace("events", "others"))
     with pytest.raises(SourceError, match="refuses"):
-        Queue(other, Aws(region="eu-central-1", access_key_id="a", secret_access_key="b")).check()
+        Queue(other, AwsAccount(region="eu-central-1", access_key_id="a", secret_access_key="b")).check()

@@ -14,7 +14,7 @@ import pytest
 from calve.errors import SourceError, SourceUnavailableError
 from calve.sources.s3.keys import keys_of
 from calve.sources.s3.objects import listed
-from calve.sources.s3.settings import Aws, Bucket, Filter
+from calve.sources.s3.settings import AwsAccount, Bucket, Filter
 from calve.sources.s3.signing import AccountKeys
 from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, ObjectStore
 from services.scripted import Scripted
@@ -59,8 +59,8 @@ def services(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Servic
         yield made
 
 
-def aws(name: str, **more: str) -> Aws:
-    return Aws(region=name, **more)  # keys are kept for each setting
+def aws(name: str, **more: str) -> AwsAccount:
+    return AwsAccount(region=name, **more)  # keys are kept for each setting
 
 
 def test_the_settings_come_first_and_then_the_environment(services: Services, monkeypatch: pytest.MonkeyPatch) -> None:

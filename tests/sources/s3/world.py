@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from calve.sources.s3 import source
 from calve.sources.s3.objects import store_of
-from calve.sources.s3.settings import Aws, Bucket, BucketEntry, Filter, S3SourceSettings, Scan, Scheduling
+from calve.sources.s3.settings import AwsAccount, Bucket, BucketEntry, Filter, S3SourceSettings, Scan, Scheduling
 from calve.sources.s3.source import S3Source
 from calve.sources.source import Planned
 from calve.state.local_folder import LocalFolder
@@ -29,8 +29,12 @@ class World:
 
     def __init__(self, store: ObjectStore, folder: Path) -> None:
         self.folder, self.prefix = folder, f"{uuid.uuid4().hex}/"
-        self.aws = Aws(region=REGION, endpoint=store.endpoint, access_key_id=ACCESS_KEY, secret_access_key=SECRET_KEY)
-        self.wrong = Aws(region=REGION, endpoint=store.endpoint, access_key_id="nobody", secret_access_key="x" * 20)
+        self.aws = AwsAccount(
+            region=REGION, endpoint=store.endpoint, access_key_id=ACCESS_KEY, secret_access_key=SECRET_KEY
+        )
+        self.wrong = AwsAccount(
+            region=REGION, endpoint=store.endpoint, access_key_id="nobody", secret_access_key="x" * 20
+        )
         self.store = store_of(self.aws, BUCKET)
 
     def put(self, name: str, data: bytes = b'{"a":1}\n') -> str:

@@ -19,7 +19,7 @@ from calve.sinks.opensearch.index_name import check_index
 from calve.sinks.opensearch.signature import AwsAccess, is_installed
 from calve.sinks.settings import SinkSettings
 
-__all__ = ["ACTIONS", "Action", "Authentication", "Aws", "OpenSearchSettings"]
+__all__ = ["ACTIONS", "Action", "AwsSigning", "OpenSearchSettings", "OpenSearchUser"]
 
 ACTIONS = ("index", "create", "update", "upsert", "delete")
 """The actions on documents, in lower or upper case."""
@@ -44,7 +44,7 @@ def _check_action(text: str) -> None:
 
 
 @dataclass(frozen=True)
-class Authentication:
+class OpenSearchUser:
     """User and password."""
 
     username: str = option(doc="The user.", minimum=1)
@@ -52,7 +52,7 @@ class Authentication:
 
 
 @dataclass(frozen=True)
-class Aws:
+class AwsSigning:
     """Signs requests for Amazon OpenSearch; credentials are those that AWS's own tools find."""
 
     sigv4: bool = option(True, "`false`: requests are not signed.")
@@ -100,8 +100,8 @@ class OpenSearchSettings(SinkSettings):
     )
     username: str | None = option(None, "The user for basic authentication.", minimum=1)
     password: str | None = option(None, "The user's password.", secret=True)
-    authentication: Authentication | None = option(None, "User and password; the same as `username` and `password`.")
-    aws: Aws | None = option(
+    authentication: OpenSearchUser | None = option(None, "User and password; the same as `username` and `password`.")
+    aws: AwsSigning | None = option(
         None, "Signs requests for Amazon OpenSearch Service or Serverless (`pip install 'calve[aws]'`)."
     )
     cert: str | None = option(None, "The CA certificate for the nodes: a PEM file.", minimum=1)

@@ -9,7 +9,7 @@ from typing import Any
 
 from calve.errors import SourceError
 from calve.observe import humanize
-from calve.sources.database.outbox import Outbox, Waiter
+from calve.sources.database.change_buffer import ChangeBuffer, Waiter
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.stream_position import DurablePositions, StreamPosition
 from calve.sources.log.index import LogPosition, SegmentIndex
@@ -74,9 +74,9 @@ class ChangeLog:
                 hint="Check its permissions and the space on its disk",
             ) from error
 
-    def outbox(self) -> Outbox:
+    def buffer(self) -> ChangeBuffer:
         """Return what collects the changes of a stream; its first entry begins a segment."""
-        return Outbox(self._log, self._waiter, self if self._settings.transactional else None)
+        return ChangeBuffer(self._log, self._waiter, self if self._settings.transactional else None)
 
     @property
     def is_open(self) -> bool:

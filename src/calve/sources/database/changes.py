@@ -13,7 +13,7 @@ from calve.errors import SourceError
 from calve.sources.database.change import DELETE, INSERT, Change, Row
 from calve.sources.database.metadata import Stamps
 from calve.sources.database.stream_position import Transaction, unpack_runs
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.log import record
 
 __all__ = ["Changes", "Decoded", "by_table", "effects"]
@@ -51,7 +51,7 @@ class Changes:
         size_bytes: Their size.
     """
 
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: DatabaseTable) -> None:
         self.table = table
         self.messages: list[pa.Array] = []
         self.rows = self.size_bytes = 0
@@ -104,7 +104,7 @@ def by_table(
         yield oid, messages if chosen.all() else messages.filter(pa.array(chosen)), transactions, numbers[chosen]
 
 
-def effects(change: Change, table: Table) -> Iterator[tuple[int, Row]]:
+def effects(change: Change, table: DatabaseTable) -> Iterator[tuple[int, Row]]:
     """Yield what a change means for rows with a key: kinds as in `Decoded`. A new key is a delete of the old row.
 
     Of a table whose changes become rows, old rows are whole, and each update has one.

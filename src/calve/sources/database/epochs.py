@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from pathlib import PurePath
 
 from calve.errors import InvariantError
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.source_files import FilesAt, SourceFiles, encoded, files_in, read_as
 from calve.state.location import state_folder_at
 
@@ -32,7 +32,7 @@ class Epochs:
         self._files = files_in(folder)
         self._is_merged, self._appends = is_merged, appends
         self.number = -1
-        self.tables: dict[int, Table] = {}
+        self.tables: dict[int, DatabaseTable] = {}
 
     def load(self) -> None:
         """Continue with the last epoch on disk, if there is one."""
@@ -41,7 +41,7 @@ class Epochs:
             self.number = max(numbers)
             self.tables = _read(self._files, self.number)
 
-    def add(self, tables: Iterable[Table], without: Collection[int] = ()) -> None:
+    def add(self, tables: Iterable[DatabaseTable], without: Collection[int] = ()) -> None:
         """Begin an epoch in which these tables are as described, and some are gone; durable on return."""
         added = [self.completed(table) for table in tables]
         changed = {**self.tables, **{table.oid: table for table in added}}
@@ -50,25 +50,25 @@ class Epochs:
         self.number += 1
         self.tables = changed
 
-    def completed(self, table: Table) -> Table:
+    def completed(self, table: DatabaseTable) -> DatabaseTable:
         """Return a table as the settings want it in targets."""
         return table.completed(self._is_merged, self._appends)
 
-    def begin(self, tables: Iterable[Table]) -> None:
+    def begin(self, tables: Iterable[DatabaseTable]) -> None:
         """Begin an epoch that has these tables alone; durable on return."""
         self.tables = {}
         self.add(tables)
 
-    def of(self, first: int, last: int) -> list[Table]:
+    def of(self, first: int, last: int) -> list[DatabaseTable]:
         """Return the tables of some epochs, as they are in the last one."""
         return list(_joined(self._at(number) for number in range(first, last + 1)).values())
 
-    def _at(self, number: int) -> dict[int, Table]:
+    def _at(self, number: int) -> dict[int, DatabaseTable]:
         return self.tables if number == self.number else _read(self._files, number)
 
 
 @functools.lru_cache(32)
-def read_epoch(folder: str, number: int) -> dict[int, Table]:
+def read_epoch(folder: str, number: int) -> dict[int, DatabaseTable]:
     """Return the tables of an epoch by their numbers; on executors, too.
 
     Raises:
@@ -78,7 +78,7 @@ def read_epoch(folder: str, number: int) -> dict[int, Table]:
 
 
 @functools.lru_cache(32)
-def read_epochs(folder: str, first: int, last: int) -> dict[int, Table]:
+def read_epochs(folder: str, first: int, last: int) -> dict[int, DatabaseTable]:
     """Return the tables of some epochs as they are in the last one, or as they were before they were stopped.
 
     Raises:
@@ -87,15 +87,15 @@ def read_epochs(folder: str, first: int, last: int) -> dict[int, Table]:
     return _joined(read_epoch(folder, number) for number in range(first, last + 1))
 
 
-def _joined(epochs: Iterable[dict[int, Table]]) -> dict[int, Table]:
-    tables: dict[int, Table] = {}
+def _joined(epochs: Iterable[dict[int, DatabaseTable]]) -> dict[int, DatabaseTable]:
+    tables: dict[int, DatabaseTable] = {}
     for now in epochs:
         tables |= {oid: table for oid, table in now.items() if oid not in tables or not table.stopped}
     return tables
 
 
-def _read(files: SourceFiles, number: int) -> dict[int, Table]:
-    tables = read_as(files, _name(number), list[Table])
+def _read(files: SourceFiles, number: int) -> dict[int, DatabaseTable]:
+    tables = read_as(files, _name(number), list[DatabaseTable])
     if tables is None:
         hint = "Restore the state; on a cluster a local one must be in a folder that all machines share"
         raise InvariantError(f"{_name(number)} of the source is missing", step="read", target=_name(number), hint=hint)

@@ -8,7 +8,7 @@ import msgspec
 
 from calve.errors import SchemaConflictError
 from calve.sources.database.survey import kept_texts
-from calve.sources.database.table import Table, can_widen
+from calve.sources.database.table import DatabaseTable, can_widen
 
 __all__ = ["RECREATED", "check", "conflict", "fitting"]
 
@@ -16,7 +16,7 @@ RECREATED = "it was dropped and created again"
 """Why a table is stopped: the rows of the old one are in the target."""
 
 
-def check(former: Table, table: Table) -> None:
+def check(former: DatabaseTable, table: DatabaseTable) -> None:
     """Check that the target can follow a table from one description to the next.
 
     Raises:
@@ -34,7 +34,7 @@ def check(former: Table, table: Table) -> None:
         raise conflict(table, "its key has other columns now")
 
 
-def _misfit(before: Table, table: Table) -> str:
+def _misfit(before: DatabaseTable, table: DatabaseTable) -> str:
     """Return why a table that is loaded again does not fit the target of the one before; empty: it does."""
     old = {column.name: column for column in (*before.dropped, *before.columns)}
     for column in table.columns:
@@ -45,7 +45,7 @@ def _misfit(before: Table, table: Table) -> str:
     return "its key has other columns now" if is_known and old_key != key else ""
 
 
-def fitting(table: Table, before: Mapping[str, Table]) -> Table:
+def fitting(table: DatabaseTable, before: Mapping[str, DatabaseTable]) -> DatabaseTable:
     """Return a table that is loaded again; stopped if its target cannot hold it."""
     old = before.get(table.full_name)
     table = kept_texts(table, old) if old else table
@@ -53,6 +53,6 @@ def fitting(table: Table, before: Mapping[str, Table]) -> Table:
     return msgspec.structs.replace(table, stopped=f"{why}; drop its target table, then reload again") if why else table
 
 
-def conflict(table: Table, what: str) -> SchemaConflictError:
+def conflict(table: DatabaseTable, what: str) -> SchemaConflictError:
     """Return the error of a table that cannot be followed any more."""
     return SchemaConflictError(what, step="read", target=table.full_name)

@@ -65,5 +65,5 @@ class Following:
     def _new_stream(self) -> DatabaseStream:
         parts = self._parts
         shared = parts.epochs, parts.load.begun, parts.own_targets
-        target = Target(parts.settings, parts.pipeline, parts.log.outbox(), parts.log.positions, *shared)
+        target = Target(parts.settings, parts.pipeline, parts.log.buffer(), parts.log.positions, *shared)
         return self._system.follow(target, self.until if parts.once else None)

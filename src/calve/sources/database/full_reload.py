@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.source_files import FilesAt, encoded, files_in, posted_as, read_as
 from calve.stop_point import stop_at
 
@@ -27,10 +27,10 @@ class FullReload(msgspec.Struct, frozen=True):
     """
 
     load: int
-    tables: list[Table]
+    tables: list[DatabaseTable]
 
 
-def decide(folder: FilesAt, load: int, tables: list[Table]) -> FullReload:
+def decide(folder: FilesAt, load: int, tables: list[DatabaseTable]) -> FullReload:
     """Write down that a source has to begin again."""
     decided = FullReload(load, tables)
     files_in(folder).write(_FILE, encoded(decided))

@@ -13,7 +13,7 @@ from calve.observe.humanize import size
 from calve.sources.database import overview
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.follow import fitting
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.source import APART, LOADED, Planned, Position, SourceTable, Split
 from calve.sources.source_files import FilesAt, encoded, files_in, read_json
 from calve.stop_point import stop_at
@@ -47,7 +47,7 @@ class Load:
         begun: dict[str, Any] | None = read_json(self._files, _BEGUN)
         return begun
 
-    def begin(self, begun: dict[str, Any], epochs: Epochs, tables: Sequence[Table]) -> dict[str, Any]:
+    def begin(self, begun: dict[str, Any], epochs: Epochs, tables: Sequence[DatabaseTable]) -> dict[str, Any]:
         """Write down where a new state begins: at the first position of the stream, with these tables and chunks.
 
         Args:

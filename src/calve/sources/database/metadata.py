@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from calve.sources.database.attributes import OfTransaction
 from calve.sources.database.stream_position import Transaction
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 
 __all__ = ["Stamps", "columns"]
 
@@ -65,7 +65,11 @@ class Stamps(NamedTuple):
 
 
 def columns(
-    wanted: Mapping[str, OfTransaction | None], table: Table, database: str, stamps: Stamps, values: list[pa.Array]
+    wanted: Mapping[str, OfTransaction | None],
+    table: DatabaseTable,
+    database: str,
+    stamps: Stamps,
+    values: list[pa.Array],
 ) -> dict[str, pa.Array]:
     """Return the requested attributes of changes.
 

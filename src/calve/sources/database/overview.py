@@ -8,7 +8,7 @@ from calve.errors import SourceError
 from calve.sources.database import full_reload, reload
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.stopped import marked
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.source_files import FilesAt, encoded, files_in, read_json
 
 __all__ = ["load_of", "note", "states"]
@@ -61,7 +61,7 @@ def states(folder: FilesAt) -> list[tuple[str, str]]:
     return sorted(by_name.items())
 
 
-def _state(table: Table, chunks: list[tuple[bool, int]], unreadable: str) -> str:
+def _state(table: DatabaseTable, chunks: list[tuple[bool, int]], unreadable: str) -> str:
     if why := table.stopped or unreadable:
         return f"stopped: {why}"
     if table.is_dropped:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from calve.errors import SourceError
 from calve.observe.humanize import listed
 from calve.sources.database.settings import DatabaseSettings
-from calve.sources.database.table import MERGED, Table
+from calve.sources.database.table import MERGED, DatabaseTable
 from calve.sources.source import SharedTargets, SourceTable
 
 __all__ = ["OwnTargets"]
@@ -28,12 +28,14 @@ class OwnTargets:
         database_of: Returns the name of a table's database.
     """
 
-    def __init__(self, shared: SharedTargets, settings: DatabaseSettings, database_of: Callable[[Table], str]) -> None:
+    def __init__(
+        self, shared: SharedTargets, settings: DatabaseSettings, database_of: Callable[[DatabaseTable], str]
+    ) -> None:
         self._shared = shared
         self._shown, self._is_merged = settings.shown, settings.merge_tables
         self._database_of = database_of
 
-    def require(self, tables: Sequence[Table], read_tables: Iterable[Table] = ()) -> None:
+    def require(self, tables: Sequence[DatabaseTable], read_tables: Iterable[DatabaseTable] = ()) -> None:
         """Check tables that are to be read, beside those that are read already.
 
         Raises:
@@ -49,7 +51,7 @@ class OwnTargets:
         if faults:
             raise self._error(f"{self._shown}: {'; '.join(faults[:_SHOWN])}", "" if self._is_merged else _WAY_OUT)
 
-    def go_on(self, tables: Collection[Table]) -> None:
+    def go_on(self, tables: Collection[DatabaseTable]) -> None:
         """Check the tables of a state from before.
 
         Raises:
@@ -63,7 +65,7 @@ class OwnTargets:
     def _error(self, what: str, hint: str) -> SourceError:
         return SourceError(what, step="start", target=self._shown, hint=hint)
 
-    def conflict(self, table: Table, read_tables: Iterable[Table]) -> str:
+    def conflict(self, table: DatabaseTable, read_tables: Iterable[DatabaseTable]) -> str:
         """Return why a new table cannot be read beside those that are known; empty: it can."""
         others = [other for other in read_tables if other.oid != table.oid and other.columns]
         for target, names in self._found([*others, table]):
@@ -74,14 +76,14 @@ class OwnTargets:
                 )
         return self._taken(table)
 
-    def _taken(self, table: Table) -> str:
+    def _taken(self, table: DatabaseTable) -> str:
         """Return why a table cannot share a target, or nothing."""
         names = [column.name for column in table.columns if column.name.lower() in MERGED] if self._is_merged else []
         return f"{names[0]} of {table.full_name} has the name of a column that merge_tables adds" if names else ""
 
-    def _found(self, tables: Sequence[Table]) -> list[tuple[str, list[str]]]:
+    def _found(self, tables: Sequence[DatabaseTable]) -> list[tuple[str, list[str]]]:
         return [] if self._is_merged else self._shared([self._source_table(table) for table in tables])
 
-    def _source_table(self, table: Table) -> SourceTable:
+    def _source_table(self, table: DatabaseTable) -> SourceTable:
         attributes = {**table.attributes, "database_name": self._database_of(table)}
         return SourceTable(table.full_name, "", "", attributes)

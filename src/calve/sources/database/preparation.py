@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from calve.errors import SourceError
 from calve.observe.humanize import listed
 from calve.sources.database.settings import DatabaseSettings
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.database.target_names import NO_KEY
 
 __all__ = ["SHOWN", "Preparation", "without_key"]
@@ -37,7 +37,7 @@ class Preparation:
         left_out: Tables that the settings select, but that are not read.
     """
 
-    tables: list[Table]
+    tables: list[DatabaseTable]
     sql: list[str]
     faults: list[str]
     left_out: list[str] = field(default_factory=list)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from calve.sources.database.connection import ServerError
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.preview import MOST_ROWS, TablePreview
 from calve.table.kinds import named
 
@@ -16,7 +16,7 @@ MOST_TABLES = 20
 Query = Callable[[str], Sequence[Sequence[str | None]]]
 
 
-def previewed(table: Table, quoted: Callable[[str], str], query: Query) -> TablePreview:
+def previewed(table: DatabaseTable, quoted: Callable[[str], str], query: Query) -> TablePreview:
     """Return a table with its first rows.
 
     Args:

@@ -21,7 +21,7 @@ from calve.sources.database.metadata import Stamps, columns
 from calve.sources.database.pieces import ChunkRows
 from calve.sources.database.stopped import UnreadableError, mark
 from calve.sources.database.stream_position import StreamPosition
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.log import record
 from calve.sources.log.records import records
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
@@ -54,7 +54,7 @@ class DatabaseReader(ABC):
     """Where a message of the log has the number of its table."""
 
     @abstractmethod
-    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[ChunkRows]:
+    def chunk(self, table: DatabaseTable, chunk: dict[str, Any]) -> Iterator[ChunkRows]:
         """Yield the rows of a chunk as columns of texts.
 
         Raises:
@@ -63,10 +63,10 @@ class DatabaseReader(ABC):
         """
 
     @abstractmethod
-    def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
+    def changes(self, message: bytes, tables: Mapping[int, DatabaseTable]) -> Iterator[Change]:
         """Yield the changes of a message of the log."""
 
-    def decoded(self, table: Table, messages: pa.Array) -> Decoded | None:
+    def decoded(self, table: DatabaseTable, messages: pa.Array) -> Decoded | None:
         """Return the rows of messages of a table in one step; None: `changes` and `values` must."""
         return None
 
@@ -75,15 +75,15 @@ class DatabaseReader(ABC):
         return list(row)
 
     @abstractmethod
-    def values(self, table: Table, rows: list[Row]) -> list[pa.Array]:
+    def values(self, table: DatabaseTable, rows: list[Row]) -> list[pa.Array]:
         """Return rows of changes as columns of texts, or of values of their type."""
 
     @abstractmethod
-    def typed(self, table: Table, values: list[pa.Array]) -> Iterator[tuple[int, pa.StructArray]]:
+    def typed(self, table: DatabaseTable, values: list[pa.Array]) -> Iterator[tuple[int, pa.StructArray]]:
         """Yield rows as typed structs, and the position of the first row of each piece."""
 
     @abstractmethod
-    def database_of(self, table: Table) -> str:
+    def database_of(self, table: DatabaseTable) -> str:
         """Return the name of a table's database."""
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
@@ -133,7 +133,7 @@ class DatabaseReader(ABC):
         for rows in self._exactly(table, now, messages) if decoded is None else (decoded,):
             yield from self._batches(now, rows.values, changes.stamps(rows, split.body["until"]))
 
-    def _exactly(self, table: Table, now: Table, messages: pa.Array) -> Iterator[Decoded]:
+    def _exactly(self, table: DatabaseTable, now: DatabaseTable, messages: pa.Array) -> Iterator[Decoded]:
         """Yield the rows of messages, read one after the other, as a table has them by now."""
         changed_rows: list[tuple[Row, int, int]] = []
         for number, message in enumerate(messages.to_pylist()):
@@ -148,7 +148,7 @@ class DatabaseReader(ABC):
                 changed_rows = []
 
     def _batches(
-        self, table: Table, values: list[pa.Array], stamps: Stamps, loaded_at: int = 0
+        self, table: DatabaseTable, values: list[pa.Array], stamps: Stamps, loaded_at: int = 0
     ) -> Iterator[pa.RecordBatch]:
         names = [name for name in {**METADATA, **self.own} if self.metadata is None or name in self.metadata]
         wanted = {name: self.own.get(name) for name in names}
@@ -176,7 +176,7 @@ def _with_columns(rows: pa.StructArray, more: Mapping[str, pa.Array]) -> pa.Stru
     return pa.StructArray.from_arrays([*more.values(), *rows.flatten()], [*more, *(field.name for field in rows.type)])
 
 
-def _fitted(table: Table, now: Table, rows: list[Values]) -> list[Row]:
+def _fitted(table: DatabaseTable, now: DatabaseTable, rows: list[Values]) -> list[Row]:
     """Return rows of a table with the columns that it has later; new columns are NULL."""
     at = {column.number: index for index, column in enumerate(table.columns)}
     places = [at.get(column.number) for column in now.columns]

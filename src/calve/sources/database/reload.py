@@ -29,7 +29,7 @@ from calve.sources.database.epochs import Epochs
 from calve.sources.database.follow import fitting
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.stopped import INTERRUPTED, unmark
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.source import APART, SourceTable
 from calve.sources.source_files import FilesAt, encoded, files_in, posted_as, read_as
 from calve.sources.tables import Tables
@@ -89,7 +89,7 @@ class Note(msgspec.Struct, frozen=True):
 
     number: int
     epoch: int
-    tables: list[Table]
+    tables: list[DatabaseTable]
     chunks: list[dict[str, Any]]
     request: str
     compares: bool = False
@@ -112,7 +112,7 @@ class ReloadStart:
     """
 
     start: int
-    tables: list[Table]
+    tables: list[DatabaseTable]
     chunks: list[dict[str, Any]]
     end: int
 
@@ -135,7 +135,7 @@ def request(folder: FilesAt, load: int, tables: Iterable[str], compares: bool = 
     files_in(folder).post(_path(name), encoded(ReloadRequest(load, list(tables), compares)))
 
 
-def policy_for(table: Table, policy: str, why: str) -> str:
+def policy_for(table: DatabaseTable, policy: str, why: str) -> str:
     """Return what becomes of a table that is stopped; one whose changes become rows cannot be compared.
 
     Args:
@@ -341,11 +341,11 @@ class ReloadTracker:
         self.note, self.is_drained = None, False
 
 
-def _since(table: Table, start: int, database: str) -> Table:
+def _since(table: DatabaseTable, start: int, database: str) -> DatabaseTable:
     return msgspec.structs.replace(table, since=start - 1, database=database, stopped="", is_dropped=False)
 
 
-def _replaced(former: Iterable[Table], tables: Sequence[Table]) -> set[int]:
+def _replaced(former: Iterable[DatabaseTable], tables: Sequence[DatabaseTable]) -> set[int]:
     """Return the numbers of tables that were dropped and created again, under which the new ones were not known."""
     now = {table.full_name: table.oid for table in tables}
     return {table.oid for table in former if now.get(table.full_name, table.oid) != table.oid}

@@ -8,7 +8,7 @@ from calve.errors import PositionLostError
 from calve.observe.log import Log
 from calve.sources.database import full_reload
 from calve.sources.database.full_reload import FullReload
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.source import SourceTable
 from calve.sources.source_files import SourceFiles
 
@@ -34,12 +34,12 @@ class StartingOver:
         """Go on with what an earlier run decided, unless that load has begun."""
         self.decided = full_reload.read(self._files, load)
 
-    def decide_if_requested(self, load: int, tables: Iterable[Table]) -> None:
+    def decide_if_requested(self, load: int, tables: Iterable[DatabaseTable]) -> None:
         """Decide to start over, if somebody asks to replace the load."""
         if self.decided is None and full_reload.is_requested(self._files, load):
             self._decide("somebody has asked for it", load, tables)
 
-    def lose(self, error: PositionLostError, load: int, tables: Iterable[Table]) -> None:
+    def lose(self, error: PositionLostError, load: int, tables: Iterable[DatabaseTable]) -> None:
         """Decide to start over, because the server lacks changes."""
         self._decide(error.message, load, tables)
 
@@ -48,6 +48,6 @@ class StartingOver:
         """The tables whose rows are to be removed."""
         return [table.source_table() for table in self.decided.tables if table.is_readable] if self.decided else []
 
-    def _decide(self, why: str, load: int, tables: Iterable[Table]) -> None:
+    def _decide(self, why: str, load: int, tables: Iterable[DatabaseTable]) -> None:
         self._lines.warning(f"all tables are loaded again: {why}")
         self.decided = full_reload.decide(self._files, load + 1, list(tables))

@@ -12,7 +12,7 @@ from calve.observe.humanize import listed
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.epochs import Epochs
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.source_files import FilesAt, encoded, files_in, posted_as
 from calve.sources.tables import Tables
 
@@ -58,7 +58,7 @@ def unreadable(codes: frozenset[str]) -> Iterator[None]:
         raise
 
 
-def stop(epochs: Epochs, table: Table, why: str, lines: Log, hint: str = "") -> None:
+def stop(epochs: Epochs, table: DatabaseTable, why: str, lines: Log, hint: str = "") -> None:
     """Begin an epoch in which a table is not read any more; nothing may wait for the log.
 
     Args:
@@ -76,7 +76,7 @@ def stop(epochs: Epochs, table: Table, why: str, lines: Log, hint: str = "") -> 
     )
 
 
-def why_stopped(tables: Iterable[Table], selected: Tables) -> dict[str, str]:
+def why_stopped(tables: Iterable[DatabaseTable], selected: Tables) -> dict[str, str]:
     """Return why tables are not read any more, by name; one that the settings exclude by now is not missed."""
     return {
         table.full_name: table.stopped for table in tables if table.stopped and selected.has(table.schema, table.name)

@@ -14,12 +14,12 @@ from calve.errors import CalveError, InvariantError, SourceUnavailableError, Ver
 from calve.network.backoff import delay
 from calve.observe.log import Log as LogLines
 from calve.sources.database import reload
+from calve.sources.database.change_buffer import ChangeBuffer
 from calve.sources.database.epochs import Epochs
-from calve.sources.database.outbox import Outbox
 from calve.sources.database.own_targets import OwnTargets
 from calve.sources.database.stopped import stop
 from calve.sources.database.stream_position import DurablePositions, Transaction
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.database.target_names import key_fault, names_fault
 from calve.sources.log.log import AppendOutcome
 
@@ -41,7 +41,7 @@ class Target:
 
     settings: Any
     pipeline: str
-    outbox: Outbox
+    buffer: ChangeBuffer
     positions: DurablePositions
     epochs: Epochs
     begun: dict[str, Any]
@@ -134,7 +134,7 @@ class DatabaseStream(ABC):
         try:
             self._read()
         finally:
-            self._target.outbox.clear()
+            self._target.buffer.clear()
 
     @abstractmethod
     def _read(self) -> None:
@@ -197,7 +197,7 @@ class DatabaseSession:
         self._stream = stream
         self._settings = target.settings
         self._lines = LogLines(target.pipeline)
-        self._outbox, self._positions, self._epochs = target.outbox, target.positions, target.epochs
+        self._buffer, self._positions, self._epochs = target.buffer, target.positions, target.epochs
         self._load = target.begun.get("load", 0)
         self._own_targets = target.own_targets
         self.transaction: Transaction | None = None
@@ -206,19 +206,19 @@ class DatabaseSession:
 
     @property
     def _is_idle(self) -> bool:
-        return self.transaction is None and not self._outbox
+        return self.transaction is None and not self._buffer
 
     @property
     def _patience_seconds(self) -> float:
         """How long to wait for the next message."""
-        return _LINGER_SECONDS if self._outbox else _IDLE_SECONDS
+        return _LINGER_SECONDS if self._buffer else _IDLE_SECONDS
 
     def _begin(self, transaction: Transaction) -> None:
         self.transaction, self._ordinal = transaction, 0
 
     def _end(self) -> None:
         if self.transaction is not None:
-            self._outbox.end(self.transaction)
+            self._buffer.end(self.transaction)
         self.transaction = None
 
     def _rest(self) -> None:
@@ -242,8 +242,8 @@ class DatabaseSession:
     def _write(self) -> None:
         """Make everything durable that waits."""
         self._settled = time.monotonic()
-        if self._outbox:
-            self._outbox.write(self._epochs.number, self._refused)
+        if self._buffer:
+            self._buffer.write(self._epochs.number, self._refused)
             self._stream.trouble = None
 
     def _write_full(self) -> None:
@@ -251,7 +251,7 @@ class DatabaseSession:
         if time.monotonic() > self._settled + _SETTLE_SECONDS:
             self._write()
         else:
-            self._outbox.hand_over(self._epochs.number, self._refused)
+            self._buffer.hand_over(self._epochs.number, self._refused)
 
     def _refused(self, outcome: AppendOutcome, why: str) -> None:
         self._stream.refused(outcome, why)
@@ -261,15 +261,15 @@ class DatabaseSession:
         for oid, why, hint in self._stream.unreadable():
             self._stop_table(self._epochs.tables[oid], why, hint)
 
-    def _stop_table(self, table: Table, why: str, hint: str = "") -> None:
+    def _stop_table(self, table: DatabaseTable, why: str, hint: str = "") -> None:
         """Read no more changes of a table; everything before is durable first, and all other tables go on."""
         if table.stopped:
             return
         self._write()
         stop(self._epochs, table, why, self._lines, hint)
-        self._outbox.begin_epoch()
+        self._buffer.begin_epoch()
 
-    def _set_table(self, table: Table, former: Table | None) -> bool:
+    def _set_table(self, table: DatabaseTable, former: DatabaseTable | None) -> bool:
         """Begin an epoch with a table that is new or changed; return whether its changes are read."""
         table = self._epochs.completed(table)
         if fault := key_fault(table):
@@ -289,10 +289,10 @@ class DatabaseSession:
             )
         self._write()
         self._epochs.add([table])
-        self._outbox.begin_epoch()
+        self._buffer.begin_epoch()
         return True
 
-    def _goes_on(self, table: Table, why: str) -> bool:
+    def _goes_on(self, table: DatabaseTable, why: str) -> bool:
         """Follow `on_unlogged_change`: return whether a table is still read; may be repeated."""
         policy = self._settings.on_unlogged_change
         if policy == "ignore":
@@ -305,7 +305,7 @@ class DatabaseSession:
         self._read_again(table, f"{why}; the log does not have that")
         return False
 
-    def _read_again(self, table: Table, why: str, is_other: bool = False, policy: str = "") -> None:
+    def _read_again(self, table: DatabaseTable, why: str, is_other: bool = False, policy: str = "") -> None:
         """Stop a table until it is read again, if a policy says so; may be repeated.
 
         Args:
@@ -319,19 +319,19 @@ class DatabaseSession:
         policy = reload.policy_for(table, policy or self._settings.on_unlogged_change, why)
         self._stop_table(table, why, reload.read_again(policy, self._positions.files, self._load, table.full_name))
 
-    def _truncated(self, tables: list[Table]) -> None:
+    def _truncated(self, tables: list[DatabaseTable]) -> None:
         """Follow `on_truncate`."""
         for table in tables:
             why = "it was truncated, and the rows in the target were not removed"
             if not self._keeps_rows(table, why):
                 self._read_again(table, why, policy=self._settings.on_truncate)
 
-    def _lose_rows(self, table: Table, why: str) -> None:
+    def _lose_rows(self, table: DatabaseTable, why: str) -> None:
         """Follow a table that has lost some of its rows."""
         if not self._keeps_rows(table, why):
             self._read_again(table, why)
 
-    def _keeps_rows(self, table: Table, why: str) -> bool:
+    def _keeps_rows(self, table: DatabaseTable, why: str) -> bool:
         """Return whether rows stay that the database does not have, because `on_truncate` says so."""
         is_ignored: bool = self._settings.on_truncate == "ignore"
         if is_ignored:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from msgspec import structs
 
 from calve.observe.log import Log
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 
 __all__ = ["as_texts", "kept_text", "kept_texts", "surveyed"]
 
@@ -18,7 +18,7 @@ _TABLE_BYTES, _ALL_BYTES = 256 << 20, 4 << 30
 """A survey reads a table once, at about the speed of its disk; so much of all tables is read."""
 
 
-def surveyed(tables: Sequence[Table], sizes: Mapping[str, int]) -> Iterator[Table]:
+def surveyed(tables: Sequence[DatabaseTable], sizes: Mapping[str, int]) -> Iterator[DatabaseTable]:
     """Yield the tables that are small enough, the smallest ones first; `sizes` are in bytes, by full name."""
     room_bytes = _ALL_BYTES
     for table in sorted(tables, key=lambda table: sizes.get(table.full_name, 0)):
@@ -28,7 +28,7 @@ def surveyed(tables: Sequence[Table], sizes: Mapping[str, int]) -> Iterator[Tabl
             yield table
 
 
-def as_texts(tables: Iterable[Table], odd: Mapping[str, Collection[str]], lines: Log) -> list[Table]:
+def as_texts(tables: Iterable[DatabaseTable], odd: Mapping[str, Collection[str]], lines: Log) -> list[DatabaseTable]:
     """Return tables in which columns are texts.
 
     Args:
@@ -54,7 +54,7 @@ def kept_text(column: Column, old: Column | None) -> Column:
     return _text(column) if old is not None and old.text_of else column
 
 
-def kept_texts(table: Table, old: Table) -> Table:
+def kept_texts(table: DatabaseTable, old: DatabaseTable) -> DatabaseTable:
     """Return a table that is loaded again, whose target has texts in some columns."""
     before = {column.name: column for column in old.columns}
     return structs.replace(

@@ -11,7 +11,7 @@ from calve.sources.database.load import check_database
 from calve.sources.database.parts import Parts
 from calve.sources.database.reload import ReloadStart
 from calve.sources.database.stream import DatabaseStream, Target
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 
 __all__ = ["ANY", "STEP", "DatabaseSystem"]
 
@@ -69,7 +69,7 @@ class DatabaseSystem(ABC):
         """Clean up, because no chunk is read any more; may be called more than once, by any thread."""
 
     def _began(
-        self, database: str, start: Any, chunks: list[dict[str, Any]], tables: Sequence[Table]
+        self, database: str, start: Any, chunks: list[dict[str, Any]], tables: Sequence[DatabaseTable]
     ) -> dict[str, Any]:
         """Write down where a new state begins: at the first position of the stream, with these tables and chunks."""
         parts = self._parts

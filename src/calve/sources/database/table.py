@@ -17,7 +17,7 @@ from calve.table import arrow_schema
 from calve.table.kinds import widest_type
 from calve.table.schema import read_type
 
-__all__ = ["HISTORY", "MERGED", "Column", "Table", "arrow_type", "can_widen", "depth_of"]
+__all__ = ["HISTORY", "MERGED", "Column", "DatabaseTable", "arrow_type", "can_widen", "depth_of"]
 
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _LIST = re.compile(r"list<(.+)>").fullmatch
@@ -95,7 +95,7 @@ class Column(msgspec.Struct, frozen=True):
         return unreserved(self.name)
 
 
-class Table(msgspec.Struct, frozen=True, dict=True):
+class DatabaseTable(msgspec.Struct, frozen=True, dict=True):
     """One table.
 
     Attributes:
@@ -129,7 +129,7 @@ class Table(msgspec.Struct, frozen=True, dict=True):
     is_merged: bool = False
     appends: bool = False
 
-    def completed(self, is_merged: bool, appends: bool) -> Table:
+    def completed(self, is_merged: bool, appends: bool) -> DatabaseTable:
         """Return it as the settings want it in targets; one whose changes were rows stays so.
 
         Args:

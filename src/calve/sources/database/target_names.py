@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyiceberg.types import StructType
 
 from calve.event.column_names import ELEMENT, ColumnNames, ColumnPath
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.table.kinds import OTHER, Limit, named
 
 __all__ = ["NO_KEY", "key_fault", "names_fault"]
@@ -14,7 +14,7 @@ NO_KEY = "which makes each change a row"
 """What `no_key: append` does."""
 
 
-def names_fault(table: Table) -> str:
+def names_fault(table: DatabaseTable) -> str:
     """Return why a target cannot have the columns of a table, with those that it keeps although they were dropped.
 
     Empty if it can. Spark ignores the case of names, and Parquet files have some characters escaped.
@@ -31,7 +31,7 @@ def names_fault(table: Table) -> str:
     return ""
 
 
-def key_fault(table: Table) -> str:
+def key_fault(table: DatabaseTable) -> str:
     """Return why the rows of a target cannot be found by the key of a table, as what follows its name; empty: they can.
 
     Iceberg has no keys of floating-point numbers: there -0.0 and 0.0, which databases hold for one value, would be two.

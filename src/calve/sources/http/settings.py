@@ -14,7 +14,7 @@ from calve.network.host_names import host_name, is_loopback
 from calve.settings import Size, option
 from calve.sources.settings import Claim, SourceSettings, StateForm
 
-__all__ = ["SETTINGS", "Authentication", "HttpBasic", "HttpSettings", "Unauthenticated"]
+__all__ = ["SETTINGS", "HttpAuthentication", "HttpBasic", "HttpSettings", "Unauthenticated"]
 
 _ORIGIN = re.compile(
     r"(?!https://[^/]*:443\b|http://[^/]*:80\b)[a-z][a-z0-9+.-]*://(?:\[[0-9a-f:]+\]|[^/\s*?#@:\[]+)(?::\d+)?/?"
@@ -37,7 +37,7 @@ class Unauthenticated:
 
 
 @dataclass(frozen=True)
-class Authentication:
+class HttpAuthentication:
     """Who may send events: `http_basic`, or `unauthenticated` for everybody."""
 
     http_basic: HttpBasic | None = option(None, "One user name and password for all clients.")
@@ -81,7 +81,7 @@ class HttpSettings(SourceSettings):
     compression: Literal["none", "gzip"] = option(
         "none", "`gzip`: every body is gzip, even without a header. `Content-Encoding: gzip` is always accepted."
     )
-    authentication: Authentication | None = option(None, "Who may send events. Default: everybody.")
+    authentication: HttpAuthentication | None = option(None, "Who may send events. Default: everybody.")
     ssl: bool = option(False, "Serve HTTPS.")
     ssl_certificate_file: str | None = option(None, "Certificate chain in PEM form; needed with `ssl`.")
     ssl_key_file: str | None = option(None, "Private key in PEM form; needed with `ssl`.")

@@ -20,9 +20,9 @@ from calve.sources.settings import Claim, SourceSettings
 
 __all__ = [
     "SETTINGS",
-    "Authentication",
     "ClientCertificate",
     "Encryption",
+    "KafkaAuthentication",
     "KafkaSettings",
     "Login",
     "Sasl",
@@ -164,7 +164,7 @@ class ClientCertificate:
 
 
 @dataclass(frozen=True)
-class Authentication:
+class KafkaAuthentication:
     """How Calve authenticates: SASL, a certificate, or both."""
 
     sasl: Sasl | None = option(None, "User and password.")
@@ -199,7 +199,7 @@ class KafkaSettings(SourceSettings):
         check=check_unavailable_value,
     )
     encryption: Encryption | None = option(None, "TLS. Default: no TLS.")
-    authentication: Authentication | None = option(None, "How Calve authenticates.")
+    authentication: KafkaAuthentication | None = option(None, "How Calve authenticates.")
     client_properties: dict[str, str] = option(
         {}, "Further properties of librdkafka, passed on unchanged.", secret=True
     )

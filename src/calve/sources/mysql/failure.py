@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from calve.errors import PositionLostError, SourceError, SourceUnavailableError
 from calve.sources.database import failure as database
 from calve.sources.database.connection import ServerError
-from calve.sources.mysql.protocol.wire import Connection, connect
+from calve.sources.mysql.protocol.wire import MysqlConnection, connect
 from calve.sources.mysql.settings import MysqlSettings
 
 __all__ = ["NO_RIGHTS", "explained", "session"]
@@ -55,7 +55,7 @@ def _verdict(settings: MysqlSettings, error: ServerError) -> tuple[type[SourceEr
 
 
 @contextmanager
-def session(settings: MysqlSettings, step: str, name: str, what: str = "") -> Iterator[Connection]:
+def session(settings: MysqlSettings, step: str, name: str, what: str = "") -> Iterator[MysqlConnection]:
     """Open a session, whose errors become those of Calve, and close it at the end.
 
     Raises:

@@ -13,15 +13,15 @@ import numpy as np
 import pyarrow as pa
 
 from calve.errors import SourceUnavailableError
-from calve.sources.database.outbox import Block
+from calve.sources.database.change_buffer import Block
 from calve.sources.database.pieces import ChunkRows, grouped
 from calve.sources.database.stopped import UnreadableError, unreadable
-from calve.sources.database.table import Table
-from calve.sources.mysql.catalog.database import CatalogTable, Database
+from calve.sources.database.table import DatabaseTable
+from calve.sources.mysql.catalog.database import MysqlCatalog, MysqlCatalogTable
 from calve.sources.mysql.failure import session
 from calve.sources.mysql.position.at_position import begin_at_position
 from calve.sources.mysql.protocol.quote import quoted
-from calve.sources.mysql.protocol.wire import Connection
+from calve.sources.mysql.protocol.wire import MysqlConnection
 from calve.sources.mysql.rows.results import columns_of
 from calve.sources.mysql.settings import MysqlSettings
 from calve.state.folder import StateFolder
@@ -36,7 +36,7 @@ _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 
 
 def chunks(
-    connection: Connection, tables: Sequence[Table], catalog_tables: Sequence[CatalogTable]
+    connection: MysqlConnection, tables: Sequence[DatabaseTable], catalog_tables: Sequence[MysqlCatalogTable]
 ) -> list[dict[str, Any]]:
     """Divide tables whose key begins with an integer into equal ranges of it; others are one chunk.
 
@@ -57,7 +57,7 @@ def chunks(
     return [chunk for table in tables for chunk in _chunks(connection, table, sizes[table.full_name])]
 
 
-def _chunks(connection: Connection, table: Table, size: int) -> Iterator[dict[str, Any]]:
+def _chunks(connection: MysqlConnection, table: DatabaseTable, size: int) -> Iterator[dict[str, Any]]:
     key = table.columns[table.keys[0]] if table.keys else None  # without one it is read whole, at one position
     count = -(-size // _CHUNK_BYTES)
     borders: list[int] = []
@@ -73,7 +73,7 @@ def _chunks(connection: Connection, table: Table, size: int) -> Iterator[dict[st
 
 
 def read_chunk(
-    settings: MysqlSettings, folder: StateFolder, table: Table, chunk: dict[str, Any], name: str
+    settings: MysqlSettings, folder: StateFolder, table: DatabaseTable, chunk: dict[str, Any], name: str
 ) -> Iterator[ChunkRows]:
     """Yield the rows of a chunk as columns; those of a table without a key with the position of which they are.
 
@@ -89,7 +89,7 @@ def read_chunk(
             yield ChunkRows(columns_of(_joined(group), result_columns, table.columns), at=at)
 
 
-def _require_order(connection: Connection, table: Table, begins: bool) -> None:
+def _require_order(connection: MysqlConnection, table: DatabaseTable, begins: bool) -> None:
     """Check that no columns have changed places, and let nobody change them while the session's transaction goes on.
 
     Args:
@@ -105,7 +105,7 @@ def _require_order(connection: Connection, table: Table, begins: bool) -> None:
         connection.query("start transaction")
     connection.query(f"select connection_id() from {_sql(table)} limit 0")
     names = [column.name for column in table.columns]
-    now = [name for name in Database(connection).types(table.schema, table.name) if name in names]
+    now = [name for name in MysqlCatalog(connection).types(table.schema, table.name) if name in names]
     if now != names:
         raise UnreadableError(f"its columns were {', '.join(names)}, and are {', '.join(now)}")
 
@@ -118,7 +118,7 @@ def _joined(blocks: Sequence[Block]) -> pa.Array:
     return pa.Array.from_buffers(pa.large_binary(), len(lengths), [None, pa.py_buffer(ends), pa.py_buffer(data)])
 
 
-def _select(table: Table, chunk: dict[str, Any]) -> str:
+def _select(table: DatabaseTable, chunk: dict[str, Any]) -> str:
     fields = ", ".join(quoted(column.name) for column in table.columns)
     key = quoted(table.columns[table.keys[0]].name) if table.keys else ""
     limits = [f"{key} >= {chunk['start']}"] if chunk["start"] is not None else []
@@ -127,5 +127,5 @@ def _select(table: Table, chunk: dict[str, Any]) -> str:
     return f"SELECT {fields} FROM {_sql(table)}{where}"
 
 
-def _sql(table: Table) -> str:
+def _sql(table: DatabaseTable) -> str:
     return f"{quoted(table.schema)}.{quoted(table.name)}"

@@ -8,14 +8,14 @@ from calve.observe.humanize import listed
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.preparation import SHOWN, Preparation, without_key
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.database.target_names import key_fault, names_fault
-from calve.sources.mysql.catalog.database import CatalogTable, Database, LogPlace
+from calve.sources.mysql.catalog.database import LogPlace, MysqlCatalog, MysqlCatalogTable
 from calve.sources.mysql.ddl.follow import unreadable
 from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.position.begin import FIRST_POSITION, begin_dump, may_lock, probe_id
 from calve.sources.mysql.protocol.quote import literal, quoted
-from calve.sources.mysql.protocol.wire import Connection, connect
+from calve.sources.mysql.protocol.wire import MysqlConnection, connect
 from calve.sources.mysql.settings import MysqlSettings
 
 __all__ = ["chosen", "inspect", "require_logged", "warn"]
@@ -27,14 +27,14 @@ _WANTED_IF_THERE = {"binlog_alter_two_phase": "OFF"}
 _ENGINE = "InnoDB"
 
 
-def inspect(connection: Connection, settings: MysqlSettings) -> Preparation:
+def inspect(connection: MysqlConnection, settings: MysqlSettings) -> Preparation:
     """Check the server, the rights and the tables.
 
     Raises:
         ClosedError: The connection was lost.
         ServerError: The server refuses.
     """
-    database = Database(connection)
+    database = MysqlCatalog(connection)
     faults, sql, rights = _versions(database), list[str](), dict[str, str]()
     if not faults:
         rights = dict(_rights(database, connection, settings))
@@ -68,12 +68,12 @@ def inspect(connection: Connection, settings: MysqlSettings) -> Preparation:
     return Preparation(tables, sql, faults)
 
 
-def chosen(database: Database, settings: MysqlSettings) -> list[CatalogTable]:
+def chosen(database: MysqlCatalog, settings: MysqlSettings) -> list[MysqlCatalogTable]:
     """Return the tables that the settings select."""
     return [table for table in database.tables() if settings.selected.has(table.schema, table.name)]
 
 
-def require_logged(database: Database, settings: MysqlSettings, tables: Iterable[Table]) -> None:
+def require_logged(database: MysqlCatalog, settings: MysqlSettings, tables: Iterable[DatabaseTable]) -> None:
     """Check that the server, which was started again or has taken over, still logs the changes of tables.
 
     Raises:
@@ -83,7 +83,7 @@ def require_logged(database: Database, settings: MysqlSettings, tables: Iterable
     Preparation([], [], faults).require(settings, "MySQL")
 
 
-def _unlogged(database: Database, schemas: Iterable[str]) -> Iterator[str]:
+def _unlogged(database: MysqlCatalog, schemas: Iterable[str]) -> Iterator[str]:
     """Yield what keeps changes out of the log; nothing, if the user may not see it, which is a fault of its own."""
     try:
         for schema in sorted(set(schemas)):
@@ -102,7 +102,7 @@ def _unlogged(database: Database, schemas: Iterable[str]) -> Iterator[str]:
             raise
 
 
-def warn(database: Database, lines: Log) -> None:
+def warn(database: MysqlCatalog, lines: Log) -> None:
     """Log that the server does not describe columns in its log, if it does not."""
     setting = database.variable("binlog_row_metadata")
     if setting == "FULL":
@@ -115,7 +115,7 @@ def warn(database: Database, lines: Log) -> None:
     )
 
 
-def _versions(database: Database) -> list[str]:
+def _versions(database: MysqlCatalog) -> list[str]:
     name, oldest = ("MariaDB", _OLDEST_MARIADB) if database.is_mariadb else ("MySQL", _OLDEST_MYSQL)
     if database.version >= oldest:
         return []
@@ -123,7 +123,7 @@ def _versions(database: Database) -> list[str]:
     return [f"{name} {'.'.join(map(str, database.version))} is too old: it has to be {wanted} or later"]
 
 
-def _variables(database: Database) -> Iterator[tuple[str, str]]:
+def _variables(database: MysqlCatalog) -> Iterator[tuple[str, str]]:
     if database.variable("log_bin") != "ON":
         yield "the server has no binary log (set log_bin in its configuration, and start it again)", ""
     for name, wanted in {**_WANTED, **_WANTED_IF_THERE}.items():
@@ -132,7 +132,7 @@ def _variables(database: Database) -> Iterator[tuple[str, str]]:
             yield f"{name} is {value or 'missing'}, not {wanted or 'empty'}", f"SET GLOBAL {name} = {literal(wanted)}"
 
 
-def _rights(database: Database, connection: Connection, settings: MysqlSettings) -> Iterator[tuple[str, str]]:
+def _rights(database: MysqlCatalog, connection: MysqlConnection, settings: MysqlSettings) -> Iterator[tuple[str, str]]:
     """Yield the rights on the whole server that the user lacks, each with what it is needed for."""
     try:
         place = database.place() or LogPlace("", FIRST_POSITION)
@@ -172,7 +172,7 @@ def _may_read_log(settings: MysqlSettings, place: LogPlace) -> bool:
     return True
 
 
-def _table_faults(entry: CatalogTable, table: Table, cascade: str | None) -> Iterator[tuple[str, str]]:
+def _table_faults(entry: MysqlCatalogTable, table: DatabaseTable, cascade: str | None) -> Iterator[tuple[str, str]]:
     """Yield what is wrong with a table, each with the SQL that mends it (or nothing)."""
     name = _sql(entry)
     if entry.kind != "BASE TABLE":
@@ -201,14 +201,14 @@ def _table_faults(entry: CatalogTable, table: Table, cascade: str | None) -> Ite
         )
 
 
-def _user(connection: Connection) -> str:
+def _user(connection: MysqlConnection) -> str:
     user, _, host = (connection.query("select current_user()")[0][0] or "").rpartition("@")
     return f"{literal(user)}@{literal(host)}"
 
 
-def _sql(table: CatalogTable) -> str:
+def _sql(table: MysqlCatalogTable) -> str:
     return f"{quoted(table.schema)}.{quoted(table.name)}"
 
 
-def _shown(tables: Sequence[CatalogTable]) -> str:
+def _shown(tables: Sequence[MysqlCatalogTable]) -> str:
     return listed([table.full_name for table in tables], SHOWN)

@@ -13,7 +13,7 @@ from calve.sources.database.failure import LOAD_AGAIN
 from calve.sources.database.stream import READ, DatabaseStream, Target
 from calve.sources.database.stream_position import Transaction
 from calve.sources.mysql import xa
-from calve.sources.mysql.catalog.database import Database, LogPlace
+from calve.sources.mysql.catalog.database import LogPlace, MysqlCatalog
 from calve.sources.mysql.ddl.effects import effects_of
 from calve.sources.mysql.ddl.table_session import TableSession
 from calve.sources.mysql.failure import explained, session
@@ -23,8 +23,8 @@ from calve.sources.mysql.position.log_files import LogFiles
 from calve.sources.mysql.position.servers import Server, followed
 from calve.sources.mysql.protocol import events
 from calve.sources.mysql.protocol.compressed import payload
-from calve.sources.mysql.protocol.events import Event
-from calve.sources.mysql.protocol.wire import Connection
+from calve.sources.mysql.protocol.events import BinlogEvent
+from calve.sources.mysql.protocol.wire import MysqlConnection
 from calve.sources.mysql.rows import log_rows
 from calve.sources.mysql.settings import MysqlSettings
 
@@ -48,13 +48,13 @@ class BinlogStream(DatabaseStream):
         ):
             target = self._target
             server = followed(side, self._settings, target.positions.files, target.begun["database"], self._lines)
-            if Database(connection).name != server.name:
+            if MysqlCatalog(connection).name != server.name:
                 raise ClosedError("the address leads to more than one server")
             start = max(target.positions.last.commit, target.begun["start"], server.start)
             gtids = DurableGtids(target.positions.files)
             if gtids.known is not None:
                 start = min(start, max(gtids.at, server.start))
-            place = Database(side, server.generation).place()
+            place = MysqlCatalog(side, server.generation).place()
             if place is None or place.number < start:
                 raise _reset(self._settings, "ends before what was read")
             is_checked = begin_dump(connection, self._target.pipeline)
@@ -84,11 +84,11 @@ class _Session(TableSession):
         self,
         stream: BinlogStream,
         target: Target,
-        sessions: tuple[Connection, Connection],
+        sessions: tuple[MysqlConnection, MysqlConnection],
         server: Server,
         start: LogPlace,
     ) -> None:
-        super().__init__(stream, target, Database(sessions[1], server.generation))
+        super().__init__(stream, target, MysqlCatalog(sessions[1], server.generation))
         self._connection = sessions[0]
         self._server, self._start = server, start
         self.gtids = DurableGtids(target.positions.files)
@@ -119,7 +119,7 @@ class _Session(TableSession):
                 self._heard = time.monotonic()
                 self._stream.connected()
                 self._take(self._parsed(data))
-            if self._outbox.is_full:
+            if self._buffer.is_full:
                 self._write_full()
             self._look()
             self._rest()
@@ -129,13 +129,13 @@ class _Session(TableSession):
         self._write()
         self._advance()
 
-    def _parsed(self, data: bytes) -> Event:
+    def _parsed(self, data: bytes) -> BinlogEvent:
         try:
             return events.parse(data, self._is_checked)
         except ValueError as error:
             raise ClosedError(str(error)) from error
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: BinlogEvent) -> None:
         kind = event.kind
         if kind == events.TABLE_MAP or kind in events.CHANGES:
             self._take_rows(event)
@@ -154,7 +154,7 @@ class _Session(TableSession):
         else:
             self._pass(event)
 
-    def _take_rows(self, event: Event) -> None:
+    def _take_rows(self, event: BinlogEvent) -> None:
         """Follow the description of a table, or rows; those of an XA transaction wait for its end."""
         if self._held is not None:
             self._held.add(event)
@@ -163,7 +163,7 @@ class _Session(TableSession):
         else:
             self._rows(event)
 
-    def _unpack(self, event: Event) -> None:
+    def _unpack(self, event: BinlogEvent) -> None:
         """Follow the events of a compressed transaction, as if each ended where the transaction does."""
         try:
             for data in payload(event.body):
@@ -171,7 +171,7 @@ class _Session(TableSession):
         except ValueError as error:
             raise self._refusal(f"a transaction cannot be decompressed: {error}") from error
 
-    def _prepared(self, event: Event) -> None:
+    def _prepared(self, event: BinlogEvent) -> None:
         """End the first phase of an XA transaction; it is the only one, if the transaction is committed at once."""
         held, self._held = self._held or xa.HeldEvents(), None
         is_committed = bool(event.body[0])
@@ -203,7 +203,7 @@ class _Session(TableSession):
             if self._settings.selected.has(database, name) and not is_read_later and not self._is_known:
                 self._stop_named(database, name, why)
 
-    def _pass(self, event: Event) -> None:
+    def _pass(self, event: BinlogEvent) -> None:
         """Follow an event without changes."""
         if event.kind == events.FORMAT:
             self._is_checked = events.has_checksum(event)
@@ -221,7 +221,7 @@ class _Session(TableSession):
         if self.transaction is None and self._file and end:
             self._position = max(self._position, self._file << 32 | end)
 
-    def _begin_with(self, event: Event) -> None:
+    def _begin_with(self, event: BinlogEvent) -> None:
         name, microseconds = events.gtid(event)
         at = self._file << 32 | (event.end - event.size)
         self._is_known = at <= self._server.until and self.gtids.known is not None and name in self.gtids.known
@@ -236,14 +236,14 @@ class _Session(TableSession):
     def _is_done(self, transaction: Transaction) -> bool:
         return self._is_known or super()._is_done(transaction)
 
-    def _end_with(self, event: Event) -> None:
+    def _end_with(self, event: BinlogEvent) -> None:
         if self.transaction is not None:
             self.gtids.end(self.transaction.id)
             self._ended = self.transaction.commit
         self._end()
         self._position = max(self._position, self._file << 32 | event.end)
 
-    def _query(self, event: Event) -> None:
+    def _query(self, event: BinlogEvent) -> None:
         query = events.query(event)
         word = query.text[:12].decode("latin-1").lstrip().upper()
         if word.startswith("XA START"):
@@ -264,7 +264,7 @@ class _Session(TableSession):
             if not self._ends_by_commit:
                 self._end_with(event)
 
-    def _rows(self, event: Event) -> None:
+    def _rows(self, event: BinlogEvent) -> None:
         """Add rows. What the log has already is not looked at: its tables may have other descriptions by now."""
         transaction = self._next()
         if self._is_done(transaction):
@@ -278,7 +278,7 @@ class _Session(TableSession):
         except ValueError as error:
             self._stop_table(self._epochs.tables[oid], f"rows cannot be decompressed: {error}")
             return
-        self._outbox.add(log_rows.message(oid, events.CHANGES[event.kind], layout, data), transaction, self._ordinal)
+        self._buffer.add(log_rows.message(oid, events.CHANGES[event.kind], layout, data), transaction, self._ordinal)
 
     def _refusal(self, why: str) -> SourceError:
         """Return the error of a log that cannot be followed."""

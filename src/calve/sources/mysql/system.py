@@ -13,9 +13,9 @@ from calve.sources.database.reload import ReloadStart
 from calve.sources.database.stream import Target
 from calve.sources.database.survey import as_texts
 from calve.sources.database.system import ANY, STEP, DatabaseSystem
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.mysql import load, prepare
-from calve.sources.mysql.catalog.database import CatalogTable, Database
+from calve.sources.mysql.catalog.database import MysqlCatalog, MysqlCatalogTable
 from calve.sources.mysql.catalog.survey import odd_columns
 from calve.sources.mysql.ddl.ahead import Ahead
 from calve.sources.mysql.ddl.describe import Descriptions
@@ -24,7 +24,7 @@ from calve.sources.mysql.failure import session
 from calve.sources.mysql.position.begin import first_place, probe_id
 from calve.sources.mysql.position.gtids import DurableGtids
 from calve.sources.mysql.position.servers import Server, current, followed
-from calve.sources.mysql.protocol.wire import Connection
+from calve.sources.mysql.protocol.wire import MysqlConnection
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.mysql.stream import BinlogStream
 from calve.sources.source import SharedTargets, no_shared_targets
@@ -45,18 +45,18 @@ class MysqlSystem(DatabaseSystem):
         """See `DatabaseSystem`."""
         parts = self._parts
         with session(parts.settings, STEP, f"calve {parts.pipeline}") as connection:
-            database = Database(connection)
+            database = MysqlCatalog(connection)
             prepare.warn(database, parts.lines)
             if begun is None:
                 begun = self._begin(connection, database)
             else:
                 server = followed(connection, parts.settings, parts.files, begun["database"], parts.lines)
                 self._go_on(begun, begun["database"].partition("#")[0])
-                database = Database(connection, server.generation)
+                database = MysqlCatalog(connection, server.generation)
                 prepare.require_logged(database, parts.settings, parts.epochs.tables.values())
             return begun, self._end(database)
 
-    def _begin(self, connection: Connection, database: Database) -> dict[str, Any]:
+    def _begin(self, connection: MysqlConnection, database: MysqlCatalog) -> dict[str, Any]:
         parts = self._parts
         preparation = prepare.inspect(connection, parts.settings)
         if preparation.faults:  # MySQL 5.7 may show a table without its key, for the moment in which it is replaced
@@ -78,8 +78,8 @@ class MysqlSystem(DatabaseSystem):
         return self._began(database.name, start, chunks, self._surveyed(connection, preparation.tables, chosen))
 
     def _surveyed(
-        self, connection: Connection, tables: Sequence[Table], catalog_tables: Sequence[CatalogTable]
-    ) -> list[Table]:
+        self, connection: MysqlConnection, tables: Sequence[DatabaseTable], catalog_tables: Sequence[MysqlCatalogTable]
+    ) -> list[DatabaseTable]:
         """Return tables, those that are read for the first time with texts where values have no place in their type."""
         names = {table.full_name for table in self._parts.epochs.tables.values() if table.columns}
         new = [table for table in tables if table.full_name not in names]
@@ -122,23 +122,23 @@ class MysqlSystem(DatabaseSystem):
             chunks = load.chunks(connection, tables, chosen)
             return ReloadStart(start, tables, chunks, self._end(database))
 
-    def _same(self, connection: Connection, server: Server) -> Database:
+    def _same(self, connection: MysqlConnection, server: Server) -> MysqlCatalog:
         """Return the catalog of the server that is read.
 
         Raises:
             SourceUnavailableError: Another one answers, which the stream follows first.
         """
-        database = Database(connection, server.generation)
+        database = MysqlCatalog(connection, server.generation)
         if database.name != server.name:
             raise SourceUnavailableError("another server answers, whose log is read first", step=STEP)
         return database
 
-    def _require_unchanged(self, database: Database, tables: Sequence[Table], start: int) -> None:
+    def _require_unchanged(self, database: MysqlCatalog, tables: Sequence[DatabaseTable], start: int) -> None:
         charsets = database.charsets()
         ahead = Ahead(self._parts.settings.address, charsets)
         Descriptions(database, Describer(database.name, charsets), ahead).require(tables, start)
 
-    def _end(self, database: Database) -> int:
+    def _end(self, database: MysqlCatalog) -> int:
         place = database.place()
         if place is None:
             raise SourceError(
@@ -170,7 +170,7 @@ def check(settings: MysqlSettings, pipeline: str, shared: SharedTargets = no_sha
         SourceUnavailableError: The server does not answer.
     """
     with session(settings, "connect", f"calve check {pipeline}") as connection:
-        prepare.warn(Database(connection), Log(pipeline))
+        prepare.warn(MysqlCatalog(connection), Log(pipeline))
         preparation = prepare.inspect(connection, settings)
         preparation.require(settings, MysqlSystem.name)
         OwnTargets(shared, settings, lambda table: table.schema).require(preparation.tables)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from calve.sources.mysql.protocol import events
-from calve.sources.mysql.protocol.events import Event, Query
+from calve.sources.mysql.protocol.events import BinlogEvent, Query
 from calve.sources.mysql.protocol.table_map import table_name
 from calve.sources.source_files import SourceFiles, encoded, read_as
 
@@ -33,13 +33,13 @@ class HeldEvents:
     """
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        self.events: list[BinlogEvent] = []
         self.tables: set[Name] = set()
         self.is_too_large = False
         self._maps: dict[bytes, bytes] = {}
         self._bytes = 0
 
-    def add(self, event: Event) -> None:
+    def add(self, event: BinlogEvent) -> None:
         """Add the description of a table, or rows."""
         number = event.body[:6]
         if event.kind == events.TABLE_MAP:
@@ -62,7 +62,7 @@ class PreparedTables:
         self._files = files
         self._tables: dict[str, list[Name]] = dict(read_as(files, _FILE, dict[str, list[Name]]) or {})
 
-    def prepare(self, event: Event, tables: list[Name]) -> None:
+    def prepare(self, event: BinlogEvent, tables: list[Name]) -> None:
         """Note the selected tables of a transaction that is prepared; durable on return."""
         body = event.body
         sizes = [int.from_bytes(body[at : at + 4], "little") for at in (1, 5, 9)]

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from calve.errors import PositionLostError, SourceError, SourceUnavailableError
 from calve.sources.database import failure as database
 from calve.sources.database.connection import ServerError
-from calve.sources.postgres.protocol.wire import Connection, connect
+from calve.sources.postgres.protocol.wire import PostgresConnection, connect
 from calve.sources.postgres.settings import PostgresSettings
 
 __all__ = ["explained", "session"]
@@ -57,7 +57,9 @@ def _verdict(settings: PostgresSettings, error: ServerError) -> tuple[type[Sourc
 
 
 @contextmanager
-def session(settings: PostgresSettings, step: str, name: str, replication: bool = False) -> Iterator[Connection]:
+def session(
+    settings: PostgresSettings, step: str, name: str, replication: bool = False
+) -> Iterator[PostgresConnection]:
     """Open a session, whose errors become those of Calve, and close it at the end.
 
     Raises:

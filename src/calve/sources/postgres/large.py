@@ -13,11 +13,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from calve.sources.database.change import UPDATE, Change, Values
 from calve.sources.database.connection import ClosedError, ServerError
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.postgres.protocol import pgoutput
 from calve.sources.postgres.protocol.pgoutput import UNCHANGED
 from calve.sources.postgres.protocol.quote import literal, quoted
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 
 __all__ = ["are_visible", "complete", "from_old", "lacks_values"]
 
@@ -47,7 +47,7 @@ def lacks_values(message: bytes) -> Change | None:
     return change if any(value is UNCHANGED for value in change.new or ()) else None
 
 
-def are_visible(transactions: Iterable[int], connection: Connection) -> bool:
+def are_visible(transactions: Iterable[int], connection: PostgresConnection) -> bool:
     """Return whether a session sees transactions, by their numbers, which have committed.
 
     Raises:
@@ -61,7 +61,10 @@ def are_visible(transactions: Iterable[int], connection: Connection) -> bool:
 
 
 def complete(
-    messages: list[bytes], lacking: Mapping[int, Change], tables: Mapping[int, Table], connection: Connection
+    messages: list[bytes],
+    lacking: Mapping[int, Change],
+    tables: Mapping[int, DatabaseTable],
+    connection: PostgresConnection,
 ) -> None:
     """Replace messages by complete ones.
 
@@ -89,7 +92,7 @@ def complete(
         messages[at] = pgoutput.with_values(messages[at], row)
 
 
-def _fill(rows: Sequence[Values], missing: Sequence[int], table: Table, connection: Connection) -> None:
+def _fill(rows: Sequence[Values], missing: Sequence[int], table: DatabaseTable, connection: PostgresConnection) -> None:
     """Fill in the same missing values of rows of a table."""
     by_key = _read(table, missing, [_key(table, row) for row in rows], connection)
     for row in rows:
@@ -109,12 +112,12 @@ def from_old(change: Change) -> Values:
     ]
 
 
-def _key(table: Table, row: Values) -> tuple[bytes, ...]:
+def _key(table: DatabaseTable, row: Values) -> tuple[bytes, ...]:
     return tuple(value if isinstance(value, bytes) else b"" for value in (row[index] for index in table.keys))
 
 
 def _read(
-    table: Table, missing: Sequence[int], keys: Sequence[tuple[bytes, ...]], connection: Connection
+    table: DatabaseTable, missing: Sequence[int], keys: Sequence[tuple[bytes, ...]], connection: PostgresConnection
 ) -> dict[tuple[bytes, ...], tuple[bytes | None, ...]]:
     """Return the values of rows by their keys; columns are found by their numbers, as their names may be older."""
     count = len(table.keys)
@@ -137,7 +140,7 @@ def _read(
     raise ClosedError(f"the columns of {table.full_name} changed on every attempt")
 
 
-def _names(oid: int, connection: Connection) -> tuple[str, dict[int, str]]:
+def _names(oid: int, connection: PostgresConnection) -> tuple[str, dict[int, str]]:
     """Return the current name of a table in SQL, and those of its columns by number."""
     rows = connection.query(_NAMES.format(oid=oid))
     if not rows:

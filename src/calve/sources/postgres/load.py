@@ -7,11 +7,11 @@ from typing import Any
 
 from calve.sources.database.pieces import ChunkRows
 from calve.sources.database.stopped import INTERRUPTED, UnreadableError, unreadable
-from calve.sources.database.table import Table
-from calve.sources.postgres.catalog.database import Database
+from calve.sources.database.table import DatabaseTable
+from calve.sources.postgres.catalog.database import PostgresCatalog
 from calve.sources.postgres.failure import explained
 from calve.sources.postgres.protocol.quote import literal, quoted
-from calve.sources.postgres.protocol.wire import Connection, connect
+from calve.sources.postgres.protocol.wire import PostgresConnection, connect
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.slot.snapshot import SnapshotName
 from calve.state.folder import StateFolder
@@ -25,7 +25,7 @@ _CHANGED = frozenset(("42703", "42P01", "3F000"))
 """Codes of errors for a column, table or schema that does not exist."""
 
 
-def chunks(database: Database, tables: Iterable[Table], page_bytes: int) -> list[dict[str, Any]]:
+def chunks(database: PostgresCatalog, tables: Iterable[DatabaseTable], page_bytes: int) -> list[dict[str, Any]]:
     """Divide tables into ranges of pages; the last one of a table is open-ended, because tables grow.
 
     Raises:
@@ -46,7 +46,7 @@ def chunks(database: Database, tables: Iterable[Table], page_bytes: int) -> list
 
 
 def read_chunk(
-    settings: PostgresSettings, folder: StateFolder, table: Table, chunk: dict[str, Any], name: str
+    settings: PostgresSettings, folder: StateFolder, table: DatabaseTable, chunk: dict[str, Any], name: str
 ) -> Iterator[ChunkRows]:
     """Yield the rows of a chunk as columns of texts.
 
@@ -66,7 +66,7 @@ def read_chunk(
                 yield ChunkRows(texts, snapshot.until > 0)
 
 
-def _lock(connection: Connection, chunk: dict[str, Any]) -> None:
+def _lock(connection: PostgresConnection, chunk: dict[str, Any]) -> None:
     """Keep the table as it is until the end of the session, and check that its rows are where they were.
 
     A table that an ALTER TABLE or TRUNCATE has rewritten looks empty to older snapshots, and VACUUM FULL moves rows.
@@ -81,7 +81,7 @@ def _lock(connection: Connection, chunk: dict[str, Any]) -> None:
         raise UnreadableError("its rows were rewritten")
 
 
-def _copy(table: Table, chunk: dict[str, Any]) -> str:
+def _copy(table: DatabaseTable, chunk: dict[str, Any]) -> str:
     columns = ", ".join(quoted(column.name) for column in table.columns)
     limits = f"ctid >= '({chunk['start']},0)'::tid"
     if chunk["end"] is not None:

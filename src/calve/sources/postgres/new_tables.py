@@ -10,12 +10,12 @@ from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.epochs import Epochs
 from calve.sources.database.preparation import without_key
-from calve.sources.postgres.catalog.database import CatalogTable, Database
+from calve.sources.postgres.catalog.database import PostgresCatalog, PostgresCatalogTable
 from calve.sources.postgres.catalog.marks import LEFT_OUT
 from calve.sources.postgres.catalog.publication import change
 from calve.sources.postgres.prepare import table_faults
 from calve.sources.postgres.protocol.quote import quoted
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.sources.postgres.settings import PostgresSettings
 
 __all__ = ["NewTables"]
@@ -45,7 +45,7 @@ class NewTables:
     load: Callable[[str], None]
     named: set[str] = field(default_factory=set)
 
-    def add(self, connection: Connection, database: Database) -> None:
+    def add(self, connection: PostgresConnection, database: PostgresCatalog) -> None:
         """Publish the tables that match, and are new.
 
         Raises:
@@ -62,12 +62,14 @@ class NewTables:
             if is_selected and not is_published and not self._was_left_out(table):
                 self._add(connection, database, table, name)
 
-    def _was_left_out(self, table: CatalogTable) -> bool:
+    def _was_left_out(self, table: PostgresCatalogTable) -> bool:
         """Return whether somebody took a table out of the publication that was in it."""
         former = self.epochs.tables.get(table.oid)
         return former is not None and (not former.stopped or LEFT_OUT in former.stopped)
 
-    def _add(self, connection: Connection, database: Database, table: CatalogTable, publication: str) -> None:
+    def _add(
+        self, connection: PostgresConnection, database: PostgresCatalog, table: PostgresCatalogTable, publication: str
+    ) -> None:
         sql = f"ALTER PUBLICATION {quoted(publication)} ADD TABLE ONLY {quoted(table.schema)}.{quoted(table.name)}"
         fault = next(iter(table_faults(database, self.settings, table, publication)), None)
         if fault is not None:
@@ -88,11 +90,11 @@ class NewTables:
         else:
             self.lines.info(f"{table.full_name} is new: it was added to {publication}, and is loaded")
 
-    def _name(self, table: CatalogTable, why: str, hint: str) -> None:
+    def _name(self, table: PostgresCatalogTable, why: str, hint: str) -> None:
         if table.full_name not in self.named:
             self.named.add(table.full_name)
             self.lines.warning(f"{table.full_name} is not read: {why}", table=table.full_name, hint=hint)
 
 
-def _reload(table: CatalogTable) -> str:
+def _reload(table: PostgresCatalogTable) -> str:
     return f"calve source reload <configuration> {table.full_name}"

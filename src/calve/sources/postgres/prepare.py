@@ -10,9 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from calve.observe.humanize import listed
 from calve.observe.log import Log
 from calve.sources.database.preparation import SHOWN, Preparation, without_key
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.database.target_names import key_fault, names_fault
-from calve.sources.postgres.catalog.database import CatalogTable, Database, Publication
+from calve.sources.postgres.catalog.database import PostgresCatalog, PostgresCatalogTable, Publication
 from calve.sources.postgres.catalog.identity import FollowFault, TableIdentity, faults
 from calve.sources.postgres.catalog.publication import creation
 from calve.sources.postgres.protocol.quote import literal, qualified, quoted
@@ -25,7 +25,9 @@ _OLDEST = 120_000
 _ROOTS = 130_000
 
 
-def inspect(database: Database, settings: PostgresSettings, pipeline: str, may_replicate: bool = True) -> Preparation:
+def inspect(
+    database: PostgresCatalog, settings: PostgresSettings, pipeline: str, may_replicate: bool = True
+) -> Preparation:
     """Check the server, the rights and the tables; changes nothing.
 
     Args:
@@ -67,7 +69,9 @@ def inspect(database: Database, settings: PostgresSettings, pipeline: str, may_r
     )
 
 
-def _keyless(chosen: Sequence[CatalogTable], of_tables: Mapping[int, Sequence[FollowFault]]) -> Iterator[FollowFault]:
+def _keyless(
+    chosen: Sequence[PostgresCatalogTable], of_tables: Mapping[int, Sequence[FollowFault]]
+) -> Iterator[FollowFault]:
     """Yield one sentence about all tables without a key, and the SQL for each."""
     tables = [table for table in chosen if any(fault.is_keyless for fault in of_tables[table.oid])]
     fixes = [fault.fix for table in tables for fault in of_tables[table.oid] if fault.is_keyless]
@@ -76,7 +80,7 @@ def _keyless(chosen: Sequence[CatalogTable], of_tables: Mapping[int, Sequence[Fo
 
 
 def table_faults(
-    database: Database, settings: PostgresSettings, entry: CatalogTable, publication: str
+    database: PostgresCatalog, settings: PostgresSettings, entry: PostgresCatalogTable, publication: str
 ) -> list[FollowFault]:
     """Return what is wrong with a table that is not published yet."""
     table = next(iter(database.described([entry], publication)), None)
@@ -96,7 +100,7 @@ def warn(preparation: Preparation, settings: PostgresSettings, pipeline: str, lo
         )
 
 
-def _server(database: Database) -> Iterator[FollowFault]:
+def _server(database: PostgresCatalog) -> Iterator[FollowFault]:
     if database.version < _OLDEST:
         yield FollowFault(f"version {database.setting('server_version')} is older than 12")
     if (level := database.setting("wal_level")) != "logical":
@@ -109,7 +113,7 @@ def _server(database: Database) -> Iterator[FollowFault]:
 
 
 def _rights(
-    database: Database, settings: PostgresSettings, chosen: Sequence[CatalogTable], may_replicate: bool
+    database: PostgresCatalog, settings: PostgresSettings, chosen: Sequence[PostgresCatalogTable], may_replicate: bool
 ) -> Iterator[FollowFault]:
     """Yield all rights that the user lacks."""
     user = quoted(settings.username)
@@ -132,7 +136,11 @@ def _rights(
 
 
 def _unpublished(
-    database: Database, settings: PostgresSettings, name: str, tables: Sequence[Table], chosen: Sequence[CatalogTable]
+    database: PostgresCatalog,
+    settings: PostgresSettings,
+    name: str,
+    tables: Sequence[DatabaseTable],
+    chosen: Sequence[PostgresCatalogTable],
 ) -> Iterator[FollowFault]:
     """Yield that the publication is missing, if the user may not create it; the SQL has the tables without faults."""
     if not all(table.is_owned for table in chosen) or not database.may_create:
@@ -155,7 +163,7 @@ def _partial(publication: Publication | None, name: str, settings: PostgresSetti
 
 
 def _slot(
-    database: Database, name: str, settings: PostgresSettings, publication: Publication | None
+    database: PostgresCatalog, name: str, settings: PostgresSettings, publication: Publication | None
 ) -> Iterator[FollowFault]:
     slot = database.slot(name)
     if slot is not None and (slot.plugin != PLUGIN or slot.database != settings.database):
@@ -173,8 +181,8 @@ def _slot(
 
 
 def _chosen(
-    database: Database, settings: PostgresSettings, publication: Publication | None
-) -> tuple[list[CatalogTable], list[str]]:
+    database: PostgresCatalog, settings: PostgresSettings, publication: Publication | None
+) -> tuple[list[PostgresCatalogTable], list[str]]:
     """Return the tables to read, and the names of those that only the publication leaves out."""
     selected = [table for table in database.tables() if settings.selected.has(table.schema, table.name)]
     if publication is None and database.version < _ROOTS:  # it publishes partitions, each as a table of its own
@@ -189,7 +197,7 @@ def _chosen(
     return chosen, left_out
 
 
-def _lists(publication: Publication | None, chosen: Sequence[CatalogTable]) -> dict[int, frozenset[str]]:
+def _lists(publication: Publication | None, chosen: Sequence[PostgresCatalogTable]) -> dict[int, frozenset[str]]:
     if publication is None:
         return {}
     lists = ((table.oid, publication.columns[table.schema, table.name]) for table in chosen)
@@ -197,8 +205,8 @@ def _lists(publication: Publication | None, chosen: Sequence[CatalogTable]) -> d
 
 
 def _table_faults(
-    entry: CatalogTable,
-    table: Table | None,
+    entry: PostgresCatalogTable,
+    table: DatabaseTable | None,
     identity: TableIdentity | None,
     publication: Publication | None,
     settings: PostgresSettings,
@@ -230,5 +238,5 @@ def _nothing(settings: PostgresSettings, publication: Publication | None) -> str
     return f"no table of {where} matches `tables` (include: {', '.join(settings.selected.include)})"
 
 
-def _shown(tables: Sequence[CatalogTable]) -> str:
+def _shown(tables: Sequence[PostgresCatalogTable]) -> str:
     return listed([table.full_name for table in tables], SHOWN)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from calve.sources.database.preview import MOST_TABLES, previewed
-from calve.sources.postgres.catalog.database import Database
+from calve.sources.postgres.catalog.database import PostgresCatalog
 from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.protocol.quote import quoted
 from calve.sources.postgres.settings import PostgresSettings
@@ -22,7 +22,7 @@ def preview(settings: PostgresSettings) -> DatabasePreview:
         SourceUnavailableError: The server does not answer.
     """
     with session(settings, _STEP, "calve init") as connection, explained(settings, _STEP):
-        database = Database(connection, settings.shown)
+        database = PostgresCatalog(connection, settings.shown)
         selected = [
             table
             for table in database.tables()

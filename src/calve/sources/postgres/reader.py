@@ -14,7 +14,7 @@ from calve.sources.database.change import Change, Row, Values
 from calve.sources.database.changes import Decoded
 from calve.sources.database.pieces import ChunkRows
 from calve.sources.database.reader import DatabaseReader
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.postgres.attributes import OWN
 from calve.sources.postgres.load import read_chunk
 from calve.sources.postgres.protocol import pgoutput
@@ -34,15 +34,15 @@ class PostgresReader(DatabaseReader):
     own: ClassVar[Mapping[str, OfTransaction]] = OWN
     oid_at: ClassVar[int] = 1
 
-    def chunk(self, table: Table, chunk: dict[str, Any]) -> Iterator[ChunkRows]:
+    def chunk(self, table: DatabaseTable, chunk: dict[str, Any]) -> Iterator[ChunkRows]:
         """See `DatabaseReader.chunk`."""
         return read_chunk(self.settings, state_folder_at(self.folder), table, chunk, f"calve {self.pipeline} load")
 
-    def changes(self, message: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
+    def changes(self, message: bytes, tables: Mapping[int, DatabaseTable]) -> Iterator[Change]:
         """See `DatabaseReader.changes`."""
         yield pgoutput.packed_change(message)
 
-    def decoded(self, table: Table, messages: pa.Array) -> Decoded | None:
+    def decoded(self, table: DatabaseTable, messages: pa.Array) -> Decoded | None:
         """See `DatabaseReader.decoded`."""
         columns = core.rows(messages, [column.is_key for column in table.columns])
         return columns and Decoded(*columns)
@@ -51,15 +51,15 @@ class PostgresReader(DatabaseReader):
         """See `DatabaseReader.unpacked`."""
         return pgoutput.unpacked(row) if isinstance(row, bytes) else row
 
-    def values(self, table: Table, rows: list[Row]) -> list[pa.Array]:
+    def values(self, table: DatabaseTable, rows: list[Row]) -> list[pa.Array]:
         """See `DatabaseReader.values`."""
         packed = [row if isinstance(row, bytes) else pgoutput.packed(row) for row in rows]
         return texts(packed, len(table.columns))
 
-    def typed(self, table: Table, values: list[pa.Array]) -> Iterator[tuple[int, pa.StructArray]]:
+    def typed(self, table: DatabaseTable, values: list[pa.Array]) -> Iterator[tuple[int, pa.StructArray]]:
         """See `DatabaseReader.typed`."""
         return typed_rows(table.columns, values)
 
-    def database_of(self, table: Table) -> str:
+    def database_of(self, table: DatabaseTable) -> str:
         """See `DatabaseReader.database_of`."""
         return self.settings.database

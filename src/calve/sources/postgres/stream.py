@@ -9,12 +9,12 @@ import time
 from calve.errors import SourceUnavailableError
 from calve.observe.humanize import size
 from calve.sources.database.change import Change
-from calve.sources.database.outbox import Block
+from calve.sources.database.change_buffer import Block
 from calve.sources.database.stream import READ, DatabaseStream, Target
 from calve.sources.database.stream_position import Transaction
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.log.log import AppendOutcome
-from calve.sources.postgres.catalog.database import Database
+from calve.sources.postgres.catalog.database import PostgresCatalog
 from calve.sources.postgres.catalog.marks import CatalogMark
 from calve.sources.postgres.catalog.session import CatalogSession
 from calve.sources.postgres.failure import explained, session
@@ -24,7 +24,7 @@ from calve.sources.postgres.new_tables import NewTables
 from calve.sources.postgres.protocol import pgoutput
 from calve.sources.postgres.protocol.pgoutput import Relation
 from calve.sources.postgres.protocol.quote import literal, quoted
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.sources.postgres.slot import timeline
 from calve.sources.postgres.slot.acknowledged import Acknowledged
 
@@ -70,7 +70,7 @@ class SlotStream(DatabaseStream):
             )
             self._target.positions.files.check()  # before the server is told anything: another driver may own them
             acknowledged = Acknowledged(self._target.positions.files)
-            if (state := Database(side, self._target.begun["database"]).slot(slot)) is not None:
+            if (state := PostgresCatalog(side, self._target.begun["database"]).slot(slot)) is not None:
                 acknowledged.check(state, self._settings)
             self.connected()
             _Session(self, self._target, connection, side, acknowledged).run(self._stop, self._until)
@@ -94,7 +94,12 @@ class _Session(CatalogSession):
     """One connection of the stream, from its start to its loss."""
 
     def __init__(
-        self, stream: SlotStream, target: Target, connection: Connection, side: Connection, acknowledged: Acknowledged
+        self,
+        stream: SlotStream,
+        target: Target,
+        connection: PostgresConnection,
+        side: PostgresConnection,
+        acknowledged: Acknowledged,
     ) -> None:
         super().__init__(stream, target, side)
         self._acknowledged = acknowledged
@@ -122,7 +127,7 @@ class _Session(CatalogSession):
                     self._take(message[_DATA_START:])
                 elif message[0] == _KEEPALIVE:
                     self._keepalive(message)
-                if self._outbox.is_full:
+                if self._buffer.is_full:
                     self._write_full()
                 self._tell()
                 self._look()
@@ -173,7 +178,7 @@ class _Session(CatalogSession):
             self._settle_keys(oid)
         self._end()
         self._committed = end
-        if not self._outbox:
+        if not self._buffer:
             self._stream.flushed = max(self._stream.flushed, end)
 
     def _change(self, message: bytes) -> None:
@@ -186,7 +191,7 @@ class _Session(CatalogSession):
 
     def _add(self, message: bytes, transaction: Transaction) -> None:
         lacking = lacks_values(message)
-        at = self._outbox.add(message, transaction, self._ordinal)
+        at = self._buffer.add(message, transaction, self._ordinal)
         if lacking is not None:
             self._lacking[at] = lacking
             self._unseen.add(int(transaction.id))
@@ -205,7 +210,7 @@ class _Session(CatalogSession):
         durable = self._positions.last
         if durable.commit == transaction.commit:
             block = block.last(self._ordinal - durable.ordinal)
-        self._outbox.add_block(block, transaction, self._ordinal)
+        self._buffer.add_block(block, transaction, self._ordinal)
 
     def _is_skipped(self, oid: int, transaction: Transaction) -> bool:
         """Return whether the last counted change is not read, or is in the log already.
@@ -237,7 +242,7 @@ class _Session(CatalogSession):
             transaction = self._next()
             if not self._is_done(transaction):
                 self._add(message, transaction)
-            if self._outbox.is_full:
+            if self._buffer.is_full:
                 self._write_full()
             self._tell()
 
@@ -248,7 +253,7 @@ class _Session(CatalogSession):
             self._ready[oid] = self._is_selected(relation) and self._describe(relation)
         return self._ready[oid]
 
-    def _stop_table(self, table: Table, why: str, hint: str = "") -> None:
+    def _stop_table(self, table: DatabaseTable, why: str, hint: str = "") -> None:
         self._settle_keys(table.oid)
         self._late.pop(table.oid, None)
         super()._stop_table(table, why, hint)
@@ -265,7 +270,7 @@ class _Session(CatalogSession):
         self._truncated([tables[oid] for oid in later if self._is_read(oid)])
 
     def _write(self) -> None:
-        if not self._outbox:
+        if not self._buffer:
             return
         self._complete()
         super()._write()
@@ -279,7 +284,7 @@ class _Session(CatalogSession):
         """Fetch the values that rows lack."""
         if self._lacking:
             self._until_visible()
-            complete(self._outbox.messages, self._lacking, self._epochs.tables, self._side)
+            complete(self._buffer.messages, self._lacking, self._epochs.tables, self._side)
             self._lacking = {}
 
     def _until_visible(self) -> None:

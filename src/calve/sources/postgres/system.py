@@ -15,15 +15,15 @@ from calve.sources.database.reload import ReloadStart
 from calve.sources.database.stream import Target
 from calve.sources.database.survey import as_texts
 from calve.sources.database.system import STEP, DatabaseSystem
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.postgres import load, prepare
 from calve.sources.postgres.catalog import publication
-from calve.sources.postgres.catalog.database import Database
+from calve.sources.postgres.catalog.database import PostgresCatalog
 from calve.sources.postgres.catalog.depths import with_depths
 from calve.sources.postgres.catalog.survey import odd_columns
 from calve.sources.postgres.failure import explained
 from calve.sources.postgres.new_tables import NewTables
-from calve.sources.postgres.protocol.wire import Connection, connect
+from calve.sources.postgres.protocol.wire import PostgresConnection, connect
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.slot import release, slots
 from calve.sources.postgres.slot.acknowledged import Acknowledged
@@ -61,7 +61,7 @@ class PostgresSystem(DatabaseSystem):
             explained(parts.settings, STEP),
             connect(parts.settings.address, name, replication=True) as connection,
         ):
-            database = Database(connection)
+            database = PostgresCatalog(connection)
             if begun is None:
                 begun = self._begin(connection, database)
             else:
@@ -72,7 +72,7 @@ class PostgresSystem(DatabaseSystem):
                     release.end_former(database, parts.settings, parts.pipeline, parts.lines)
             return begun, database.flushed()
 
-    def _begin(self, connection: Connection, database: Database) -> dict[str, Any]:
+    def _begin(self, connection: PostgresConnection, database: PostgresCatalog) -> dict[str, Any]:
         """Begin a new state: the slot first, whose snapshot is exactly where the stream begins."""
         parts = self._parts
         preparation = prepare.inspect(database, parts.settings, parts.pipeline)
@@ -80,7 +80,7 @@ class PostgresSystem(DatabaseSystem):
         preparation.require(parts.settings, self.name)
         parts.own_targets.require(preparation.tables, parts.epochs.tables.values())
         publication.publish(connection, parts.settings, parts.pipeline, preparation.tables)
-        tables: Sequence[Table] = with_depths(connection, preparation.tables, {})
+        tables: Sequence[DatabaseTable] = with_depths(connection, preparation.tables, {})
         slot = slots.take_slot(connection, parts.settings, parts.pipeline, parts.lines)
         if slot.snapshot is None:  # the slot has changes, and definitions of tables, from before the load
             slot, tables = self._skipping(connection, slot, tables)
@@ -89,15 +89,15 @@ class PostgresSystem(DatabaseSystem):
         chunks = load.chunks(database, tables, int(database.setting("block_size")))
         return self._began(database.name, slot.start, chunks, self._surveyed(connection, tables))
 
-    def _surveyed(self, connection: Connection, tables: Sequence[Table]) -> list[Table]:
+    def _surveyed(self, connection: PostgresConnection, tables: Sequence[DatabaseTable]) -> list[DatabaseTable]:
         """Return tables, those that are read for the first time with texts where values have no place in their type."""
         names = {table.full_name for table in self._parts.epochs.tables.values() if table.columns}
         odd = odd_columns(connection, [table for table in tables if table.full_name not in names])
         return as_texts(tables, odd, self._parts.lines)
 
     def _skipping(
-        self, connection: Connection, slot: NewSlot, tables: Sequence[Table]
-    ) -> tuple[NewSlot, Sequence[Table]]:
+        self, connection: PostgresConnection, slot: NewSlot, tables: Sequence[DatabaseTable]
+    ) -> tuple[NewSlot, Sequence[DatabaseTable]]:
         """Let the tables begin at a position of their own: a TRUNCATE or an older type before it is not followed."""
         exact = slots.try_position(connection, self._parts.settings, self._parts.pipeline)
         if exact is None:
@@ -122,7 +122,7 @@ class PostgresSystem(DatabaseSystem):
         parts = self._parts
         name = f"calve {parts.pipeline} reload"
         with explained(settings, STEP), connect(settings.address, name, replication=True) as connection:
-            database = Database(connection)
+            database = PostgresCatalog(connection)
             preparation = prepare.inspect(database, settings, parts.pipeline)
             preparation.require(settings, self.name)
             parts.own_targets.require(preparation.tables, parts.epochs.tables.values())
@@ -161,7 +161,7 @@ def check(settings: PostgresSettings, pipeline: str, shared: SharedTargets = no_
                 raise
             may_replicate, connection = False, connect(settings.address, "calve check")
         with connection:
-            database = Database(connection, "" if may_replicate else settings.database)
+            database = PostgresCatalog(connection, "" if may_replicate else settings.database)
             preparation = prepare.inspect(database, settings, pipeline, may_replicate)
             preparation.require(settings, PostgresSystem.name)
             OwnTargets(shared, settings, lambda table: settings.database).require(preparation.tables)

@@ -15,7 +15,7 @@ from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.settings import SourceSettings
 from calve.sources.tables import Tables
 
-__all__ = ["SETTINGS", "Authentication", "RdsSettings", "RdsTables", "Tls"]
+__all__ = ["SETTINGS", "RdsSettings", "RdsTables", "RdsUser", "Tls"]
 
 _UNUSED = "Accepted for compatibility with Data Prepper; no effect"
 _NO_S3 = f"{_UNUSED}, because rows are read from the database and not from an export in S3."
@@ -30,7 +30,7 @@ class RdsTables:
 
 
 @dataclass(frozen=True)
-class Authentication:
+class RdsUser:
     """The user."""
 
     username: str = option(doc="The user.", minimum=1)
@@ -66,7 +66,7 @@ class RdsSettings(SourceSettings):
     )
     database: str = option(doc="The database.", minimum=1)
     tables: RdsTables = option(RdsTables(), "The tables to read. Default: all.")
-    authentication: Authentication = option(doc="The user.")
+    authentication: RdsUser = option(doc="The user.")
     tls: Tls = option(Tls(), "Encryption.")
     transactional: bool = option(
         False, "As of `postgres` and `mysql`: never divide a transaction over several commits."

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import urllib3
 
 from calve.errors import SourceError, SourceUnavailableError
-from calve.sources.s3.settings import Aws
+from calve.sources.s3.settings import AwsAccount
 from calve.sources.s3.signing import AccountKeys, signed
 from calve.state.clients import SET_CLOCK, blames_clock, profile_keys, s3_environment
 
@@ -44,7 +44,7 @@ class KeyLease:
         return time.monotonic() + (self.until - datetime.now(UTC) - _EARLY).total_seconds()
 
 
-def keys_of(aws: Aws) -> KeyLease:
+def keys_of(aws: AwsAccount) -> KeyLease:
     """Return the keys for requests; those of a role are renewed five minutes before they end.
 
     Raises:
@@ -55,12 +55,12 @@ def keys_of(aws: Aws) -> KeyLease:
 
 
 @functools.lru_cache(maxsize=16)
-def _finder(aws: Aws) -> _Finder:
+def _finder(aws: AwsAccount) -> _Finder:
     return _Finder(aws)
 
 
 class _Finder:
-    def __init__(self, aws: Aws) -> None:
+    def __init__(self, aws: AwsAccount) -> None:
         self._aws, self._lock = aws, threading.Lock()
         self._http = urllib3.PoolManager(retries=False)
         self._lease: KeyLease | None = None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Iterable
 
 from calve.sources.s3.objects import S3Object, listed
-from calve.sources.s3.settings import Aws, Scan
+from calve.sources.s3.settings import AwsAccount, Scan
 
 __all__ = ["ObjectListing"]
 
@@ -22,7 +22,7 @@ class ObjectListing:
         has_known: Whether the last listing has objects that were known before.
     """
 
-    def __init__(self, scan: Scan, aws: Aws) -> None:
+    def __init__(self, scan: Scan, aws: AwsAccount) -> None:
         self._scan, self._aws = scan, aws
         self._next = 0.0
         self.has_known = False

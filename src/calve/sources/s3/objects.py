@@ -16,7 +16,7 @@ from obstore.store import S3Store
 from calve.errors import CalveError, SourceError, SourceUnavailableError
 from calve.files.ranges import RangeReader
 from calve.sources.s3.keys import keys_of
-from calve.sources.s3.settings import Aws, Bucket
+from calve.sources.s3.settings import AwsAccount, Bucket
 from calve.state.clients import SET_CLOCK, blames_clock, profile_keys, s3_environment
 
 __all__ = ["S3Object", "failed", "listed", "opened", "remove", "store_of"]
@@ -60,7 +60,7 @@ class S3Object:
         return f"{self.path} {self.etag} {self.version}"
 
 
-def listed(aws: Aws, bucket: Bucket) -> Iterator[S3Object]:
+def listed(aws: AwsAccount, bucket: Bucket) -> Iterator[S3Object]:
     """Return the objects of a bucket that its filter includes, unordered, each once.
 
     Raises:
@@ -90,7 +90,7 @@ def _listed(store: S3Store, bucket: str, folder: str) -> Iterator[S3Object]:
         raise failed(f"The bucket {bucket} cannot be listed", bucket, error) from error
 
 
-def opened(aws: Aws, s3_object: S3Object) -> pa.NativeFile:
+def opened(aws: AwsAccount, s3_object: S3Object) -> pa.NativeFile:
     """Open an object for reading at any position.
 
     Reading raises FileNotFoundError if it is gone, PreconditionError if it has other content now, and PermissionError.
@@ -99,7 +99,7 @@ def opened(aws: Aws, s3_object: S3Object) -> pa.NativeFile:
     return pa.PythonFile(RangeReader(s3_object.size_bytes, read_range, _AHEAD_BYTES), mode="r")
 
 
-def remove(aws: Aws, s3_object: S3Object) -> None:
+def remove(aws: AwsAccount, s3_object: S3Object) -> None:
     """Remove an object; one that does not exist counts as removed.
 
     Raises:
@@ -129,7 +129,7 @@ def failed(what: str, target: str, error: Exception, kind: type[CalveError] | No
 
 
 @functools.lru_cache(maxsize=16)
-def store_of(aws: Aws, bucket: str) -> S3Store:
+def store_of(aws: AwsAccount, bucket: str) -> S3Store:
     """Connect to a bucket, once in a process."""
     endpoint, region = s3_environment()
     given: dict[str, Any] = {"endpoint": aws.endpoint or endpoint, "region": aws.region or region}
@@ -143,7 +143,7 @@ def store_of(aws: Aws, bucket: str) -> S3Store:
     return S3Store(bucket, client_options=_TIMES, retry_config=_RETRIES, **options)
 
 
-def _lent(aws: Aws) -> dict[str, Any]:
+def _lent(aws: AwsAccount) -> dict[str, Any]:
     """Return the keys of a role as the library wants them; it asks again when they end."""
     lease = keys_of(aws)
     keys = lease.keys

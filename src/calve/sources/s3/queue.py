@@ -15,7 +15,7 @@ from calve.errors import SourceError, SourceUnavailableError
 from calve.network.bounded_http import BoundedServer
 from calve.network.no_answer import no_answer
 from calve.sources.s3.keys import keys_of
-from calve.sources.s3.settings import Aws, Sqs
+from calve.sources.s3.settings import AwsAccount, Sqs
 from calve.sources.s3.signing import signed
 from calve.state.clients import SET_CLOCK, blames_clock, s3_environment
 
@@ -48,7 +48,7 @@ class Queue:
         aws: Region and credentials.
     """
 
-    def __init__(self, settings: Sqs, aws: Aws) -> None:
+    def __init__(self, settings: Sqs, aws: AwsAccount) -> None:
         self._settings, self._aws = settings, aws
         self._server = BoundedServer(settings.queue_url, _CONNECT_SECONDS, _ANSWER_SECONDS)
 

@@ -15,13 +15,13 @@ from calve.sources.file.settings import CodecSettings, FileSettings, FormatSetti
 from calve.sources.s3.attributes import METADATA
 from calve.sources.settings import StateForm
 
-__all__ = ["SETTINGS", "Aws", "Bucket", "BucketEntry", "Filter", "S3SourceSettings", "Scan", "Scheduling", "Sqs"]
+__all__ = ["SETTINGS", "AwsAccount", "Bucket", "BucketEntry", "Filter", "S3SourceSettings", "Scan", "Scheduling", "Sqs"]
 
 _UNUSED = "Accepted for compatibility with Data Prepper; no effect"
 
 
 @dataclass(frozen=True)
-class Aws:
+class AwsAccount:
     """Region and credentials; what is missing comes from the environment, as for AWS tools."""
 
     region: str | None = option(None, "Region of the buckets and of the queue.")
@@ -136,7 +136,7 @@ class S3SourceSettings(FormatSettings):
     compression: Literal["automatic", "none", "gzip", "zstd"] = option(
         "automatic", "`automatic`: by the extension .gz or .zst, otherwise by the first bytes."
     )
-    aws: Aws = option(Aws(), "Region and credentials.")
+    aws: AwsAccount = option(AwsAccount(), "Region and credentials.")
     delete_s3_objects_on_read: bool = option(False, "Whether an object is deleted after its events are committed.")
     on_error: Literal["retain_messages", "delete_messages"] = option(
         "retain_messages",

@@ -15,8 +15,8 @@ import pytest
 from calve.errors import SourceUnavailableError
 from calve.sources.database import reload
 from calve.sources.database.connection import ServerError
-from calve.sources.database.table import Table
-from calve.sources.mysql.catalog.database import Database
+from calve.sources.database.table import DatabaseTable
+from calve.sources.mysql.catalog.database import MysqlCatalog
 from calve.sources.mysql.system import MysqlSystem
 from calve.state.local_folder import LocalFolder
 from services.mysql import MARIADB, MYSQL, MYSQL_5, Kind, MySql
@@ -267,7 +267,7 @@ def test_a_start_that_is_tried_again_reads_nothing_from_before_its_load(
     """Rows from before have other columns by then, which a log that does not describe them does not tell."""
     check, failed = MysqlSystem._require_unchanged, []
 
-    def changed(self: MysqlSystem, database: Database, tables: Sequence[Table], start: int) -> None:
+    def changed(self: MysqlSystem, database: MysqlCatalog, tables: Sequence[DatabaseTable], start: int) -> None:
         if not failed:
             failed.append(start)
             server.run("insert into t values (2, 'ö')", "alter table t modify c varchar(5)", database="shop")

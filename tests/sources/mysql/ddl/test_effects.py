@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.mysql.ddl.conversions import unlogged
 from calve.sources.mysql.ddl.effects import Effect, effects
 from calve.sources.mysql.protocol.table_map import ENUM
@@ -63,4 +63,4 @@ def test_labels_that_a_server_may_lose_in_another_character_set_count_as_changed
 ) -> None:
     column = Column("e", 1, "string", "enum", ENUM, 0, charset="latin1", labels=labels)
     [effect] = effects("ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4", "d")
-    assert (unlogged(Table("d", 1, "d", "t", (column,)), effect.alteration, False) == "") is is_kept
+    assert (unlogged(DatabaseTable("d", 1, "d", "t", (column,)), effect.alteration, False) == "") is is_kept

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.sources.database.change import DELETE, INSERT, UPDATE
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.mysql.rows import log_rows
 
 KINDS = (
@@ -23,7 +23,7 @@ KINDS = (
 COLUMNS = tuple(
     Column(name, number, kind, kind, 0, 0, name == "id", "utf8mb4") for number, (name, kind) in enumerate(KINDS, 1)
 )
-TABLE = Table("d", 7, "shop", "t", COLUMNS)
+TABLE = DatabaseTable("d", 7, "shop", "t", COLUMNS)
 METAS = struct.pack("<HB", 300, 3)
 LAYOUT = bytes([6, 8, 2, 9, 15, 252, 10, len(METAS)]) + METAS
 """The types bigint, smallint, mediumint, varchar(300), mediumtext and date, and what belongs to them."""

@@ -223,7 +223,7 @@ def test_keys_that_are_checked_late_may_be_shifted_swapped_and_turned_round(
     server: Postgres, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     if how == "in_pieces":
-        monkeypatch.setattr("calve.sources.database.outbox._ENTRY_ROWS", 1)
+        monkeypatch.setattr("calve.sources.database.change_buffer._ENTRY_ROWS", 1)
     shop = Shop(server, f"late_{how}", tmp_path, DEFERRABLE, FULL, "alter table t alter big set storage external")
     for statements in LATE.values():
         shop.run("begin; delete from t; insert into t (id, n) select n, n from generate_series(1, 9) n; commit")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.sources.database.change import Values
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.postgres.large import complete, lacks_values
 from calve.sources.postgres.protocol import pgoutput
 from calve.sources.postgres.protocol.pgoutput import UNCHANGED
@@ -99,7 +99,7 @@ def test_a_transaction_has_its_commit_and_its_time() -> None:
     assert pgoutput.truncated(b"T" + struct.pack(">IBII", 2, 0, 4, 5)) == [4, 5]
 
 
-TABLE = Table(
+TABLE = DatabaseTable(
     "d",
     16385,
     "public",

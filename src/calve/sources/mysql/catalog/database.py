@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from calve.sources.database.connection import ServerError
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.mysql.catalog.declared import charset_of, compressed_log_type, kind_of, labels_of, log_type
 from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.protocol.quote import literal, quoted
-from calve.sources.mysql.protocol.wire import Connection, Row
+from calve.sources.mysql.protocol.wire import MysqlConnection, Row
 
-__all__ = ["SEQUENCE", "VERSIONED", "CatalogTable", "Database", "LogPlace"]
+__all__ = ["SEQUENCE", "VERSIONED", "LogPlace", "MysqlCatalog", "MysqlCatalogTable"]
 
 _TABLES = """
 select table_schema, table_name, table_type, engine, coalesce(data_length, 0)
@@ -44,7 +44,7 @@ _STATUS_SINCE, _CACHE_SINCE, _REPLICA_SINCE = (8, 2), (8, 0, 3), (8, 0, 22)
 
 
 @dataclass(frozen=True)
-class CatalogTable:
+class MysqlCatalogTable:
     """A table as the catalog has it.
 
     Attributes:
@@ -94,7 +94,7 @@ class LogPlace:
         return LogPlace(file, position, self.generation)
 
 
-class Database:
+class MysqlCatalog:
     """The catalog of the server of one session.
 
     Args:
@@ -102,7 +102,7 @@ class Database:
         generation: How many servers were read before this one.
     """
 
-    def __init__(self, connection: Connection, generation: int = 0) -> None:
+    def __init__(self, connection: MysqlConnection, generation: int = 0) -> None:
         self._connection = connection
         self.generation = generation
 
@@ -129,7 +129,7 @@ class Database:
         rows = self._connection.query(f"show global variables like {literal(name)}")
         return rows[0][1] or "" if rows else ""
 
-    def tables(self) -> list[CatalogTable]:
+    def tables(self) -> list[MysqlCatalogTable]:
         """Return all tables of users that the session may see."""
         if not self.is_mariadb and self.version >= _CACHE_SINCE:
             self._connection.query("set information_schema_stats_expiry = 0")  # sizes as they are
@@ -137,7 +137,7 @@ class Database:
         for row in self._columns("1 = 1"):
             columns.setdefault((row[0] or "", row[1] or ""), []).append(row)
         return [
-            CatalogTable(
+            MysqlCatalogTable(
                 *name,
                 kind or "",
                 engine or "",
@@ -149,7 +149,9 @@ class Database:
             if (name := (schema or "", table or "")) in columns
         ]
 
-    def described(self, tables: Sequence[CatalogTable | Table], database: str, which: str = "1 = 1") -> list[Table]:
+    def described(
+        self, tables: Sequence[MysqlCatalogTable | DatabaseTable], database: str, which: str = "1 = 1"
+    ) -> list[DatabaseTable]:
         """Return tables with their columns, types and keys, numbered from 1; `which` may narrow the search."""
         names = {(table.schema, table.name): number for number, table in enumerate(tables, 1)}
         columns: dict[tuple[str, str], list[Column]] = {name: [] for name in names}
@@ -158,7 +160,7 @@ class Database:
             name = row[0] or "", row[1] or ""
             if name in names:
                 columns[name].append(_column(row, len(columns[name]) + 1, (row[0], row[1], row[2]) in keys))
-        return [Table(database, number, *name, tuple(columns[name])) for name, number in names.items()]
+        return [DatabaseTable(database, number, *name, tuple(columns[name])) for name, number in names.items()]
 
     def columns_now(self, schema: str, table: str) -> tuple[tuple[Column, ...], LogPlace]:
         """Return the columns of a table (none, if the user cannot read it), and a place in the log where it has these.
@@ -173,7 +175,7 @@ class Database:
         self._connection.query("start transaction")
         try:
             self._connection.query(f"select connection_id() from {quoted(schema)}.{quoted(table)} limit 0")
-            [table_now] = self.described([Table("", 1, schema, table, ())], "", _one(schema, table))
+            [table_now] = self.described([DatabaseTable("", 1, schema, table, ())], "", _one(schema, table))
             columns = table_now.columns
         except ServerError as error:
             if error.code not in _HIDDEN:

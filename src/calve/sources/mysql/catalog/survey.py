@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from calve.sources.database.survey import surveyed
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.mysql.protocol.quote import quoted
-from calve.sources.mysql.protocol.wire import Connection
+from calve.sources.mysql.protocol.wire import MysqlConnection
 from calve.table.kinds import named
 
 __all__ = ["odd_columns"]
 
 
-def odd_columns(connection: Connection, tables: Sequence[Table], sizes: Mapping[str, int]) -> dict[str, list[str]]:
+def odd_columns(
+    connection: MysqlConnection, tables: Sequence[DatabaseTable], sizes: Mapping[str, int]
+) -> dict[str, list[str]]:
     """Return the columns of each table with dates that are none: without a year, month or day, or e.g. 31 February.
 
     Args:

@@ -9,7 +9,7 @@ from calve.sources.mysql.catalog.database import LogPlace
 from calve.sources.mysql.ddl.effects import effects_of
 from calve.sources.mysql.position.begin import begin_dump, probe_id
 from calve.sources.mysql.protocol import events
-from calve.sources.mysql.protocol.events import Event
+from calve.sources.mysql.protocol.events import BinlogEvent
 from calve.sources.mysql.protocol.wire import connect
 
 __all__ = ["Ahead"]
@@ -69,7 +69,7 @@ class Ahead:
                     file = until.moved(*events.rotated(event)).number >> 32
                 self._take(event, file)
 
-    def _take(self, event: Event, file: int) -> None:
+    def _take(self, event: BinlogEvent, file: int) -> None:
         """Note what an event does, and that it was read."""
         if event.kind in events.BEGINS:
             self._transaction = file << 32 | (event.end - event.size)

@@ -5,7 +5,7 @@ What is not certain counts as changed: the log has no trace of the rows that ALT
 
 from __future__ import annotations
 
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.mysql.catalog.declared import WIDE
 from calve.sources.mysql.ddl.alter import Alteration, Definition
 from calve.sources.mysql.protocol.addresses import ADDRESSES
@@ -29,7 +29,7 @@ _MOST_BYTES |= dict.fromkeys(WIDE, 2)
 _DIGITS = (10, 0)
 
 
-def unlogged(table: Table, alteration: Alteration, is_strict: bool) -> str:
+def unlogged(table: DatabaseTable, alteration: Alteration, is_strict: bool) -> str:
     """Return why older rows may have other values after an ALTER TABLE, of which the log has no trace; empty: none.
 
     Args:

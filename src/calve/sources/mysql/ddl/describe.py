@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from calve.errors import SourceUnavailableError
 from calve.sources.database.follow import conflict
-from calve.sources.database.table import Column, Table
-from calve.sources.mysql.catalog.database import Database, LogPlace
+from calve.sources.database.table import Column, DatabaseTable
+from calve.sources.mysql.catalog.database import LogPlace, MysqlCatalog
 from calve.sources.mysql.ddl.ahead import Ahead
 from calve.sources.mysql.ddl.follow import Describer, same
 from calve.sources.mysql.protocol.table_map import Mapped
@@ -30,12 +30,12 @@ class Descriptions:
         ahead: Looks ahead in the log.
     """
 
-    def __init__(self, catalog: Database, describer: Describer, ahead: Ahead) -> None:
+    def __init__(self, catalog: MysqlCatalog, describer: Describer, ahead: Ahead) -> None:
         self._catalog = catalog
         self._describer = describer
         self._ahead = ahead
 
-    def columns(self, mapped: Mapped, former: Table | None, at: int) -> Sequence[Column]:
+    def columns(self, mapped: Mapped, former: DatabaseTable | None, at: int) -> Sequence[Column]:
         """Return the columns of a table as they are for its rows.
 
         Args:
@@ -56,7 +56,7 @@ class Descriptions:
         if former is not None and is_certain and not misfit and same(now, former.columns):
             return now
         is_later = self._changes((mapped.database, mapped.table), at, until, at)
-        table = former or Table("", 0, mapped.database, mapped.table, ())
+        table = former or DatabaseTable("", 0, mapped.database, mapped.table, ())
         if former is not None and is_certain:
             if is_later and not self._describer.misfit(mapped, former.columns):
                 return former.columns
@@ -68,7 +68,7 @@ class Descriptions:
             raise conflict(table, f"its columns cannot be known: {misfit}, and {_WAY_OUT}")
         return now
 
-    def require(self, tables: Sequence[Table], start: int) -> None:
+    def require(self, tables: Sequence[DatabaseTable], start: int) -> None:
         """Check that tables have the same columns at a position, which every later query sees, and now.
 
         Raises:

@@ -10,7 +10,7 @@ import msgspec
 from calve.observe.humanize import many
 from calve.sources.database.follow import check, conflict
 from calve.sources.database.survey import kept_text
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.mysql.catalog.declared import CODECS, REFUSED_TYPES, decoded, kind_of
 from calve.sources.mysql.ddl.alter import Alteration
 from calve.sources.mysql.protocol.addresses import ADDRESSES
@@ -87,8 +87,13 @@ class Describer:
         return ""
 
     def described(
-        self, name: tuple[str, str], now: Sequence[Column], former: Table | None, oid: int, types: Mapping[str, str]
-    ) -> Table:
+        self,
+        name: tuple[str, str],
+        now: Sequence[Column],
+        former: DatabaseTable | None,
+        oid: int,
+        types: Mapping[str, str],
+    ) -> DatabaseTable:
         """Return a table with the columns that it has now.
 
         Args:
@@ -110,7 +115,7 @@ class Describer:
             column = _typed(column, types.get(column.name, ""))
             free += old is None
             columns.append(msgspec.structs.replace(kept_text(column, old), number=old.number if old else free))
-        table = Table(self.database, former.oid if former else oid, *name, tuple(columns), last_number=free)
+        table = DatabaseTable(self.database, former.oid if former else oid, *name, tuple(columns), last_number=free)
         if former is not None:
             table = msgspec.structs.replace(table, since=former.since, dropped=former.dropped)
         for declared in columns:
@@ -153,7 +158,7 @@ def unreadable(column: Column, type_name: str) -> str:
     return ""
 
 
-def renumbered(tables: Iterable[Table], former: Iterable[Table]) -> list[Table]:
+def renumbered(tables: Iterable[DatabaseTable], former: Iterable[DatabaseTable]) -> list[DatabaseTable]:
     """Return tables that the catalog describes, with the numbers that they and their columns have already."""
     before = {table.full_name: table for table in former}
     free = max((table.oid for table in before.values()), default=0)
@@ -173,7 +178,7 @@ def renumbered(tables: Iterable[Table], former: Iterable[Table]) -> list[Table]:
     return numbered
 
 
-def altered(table: Table, alteration: Alteration) -> Table:
+def altered(table: DatabaseTable, alteration: Alteration) -> DatabaseTable:
     """Return a table without the columns that a statement drops, and with the new names of others."""
     gone = {name.lower() for name in alteration.dropped}
     again = {name.lower() for name, _ in alteration.added} | {new.lower() for _, new in alteration.renamed}

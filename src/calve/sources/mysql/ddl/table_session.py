@@ -10,8 +10,8 @@ from calve.errors import SchemaConflictError
 from calve.sources.database.follow import RECREATED
 from calve.sources.database.stream import DatabaseSession, DatabaseStream, Target
 from calve.sources.database.stream_position import Transaction
-from calve.sources.database.table import Table
-from calve.sources.mysql.catalog.database import SEQUENCE, VERSIONED, Database
+from calve.sources.database.table import DatabaseTable
+from calve.sources.mysql.catalog.database import SEQUENCE, VERSIONED, MysqlCatalog
 from calve.sources.mysql.ddl.ahead import Ahead
 from calve.sources.mysql.ddl.conversions import unlogged
 from calve.sources.mysql.ddl.describe import Descriptions
@@ -45,7 +45,7 @@ class TableSession(DatabaseSession):
 
     system = "MySQL"
 
-    def __init__(self, stream: DatabaseStream, target: Target, catalog: Database) -> None:
+    def __init__(self, stream: DatabaseStream, target: Target, catalog: MysqlCatalog) -> None:
         super().__init__(stream, target)
         self._catalog = catalog
         self._charsets = catalog.charsets()
@@ -128,7 +128,7 @@ class TableSession(DatabaseSession):
         key = cascades.get((database, name))
         return _CASCADES.format(key) if key else ""
 
-    def _described(self, said: Mapped, former: Table | None, at: int) -> Table:
+    def _described(self, said: Mapped, former: DatabaseTable | None, at: int) -> DatabaseTable:
         """Return a table as it is now described.
 
         Raises:
@@ -147,20 +147,22 @@ class TableSession(DatabaseSession):
     def _next_oid(self) -> int:
         return max(self._epochs.tables, default=0) + 1
 
-    def _named(self, database: str, name: str) -> Table:
+    def _named(self, database: str, name: str) -> DatabaseTable:
         """Return a table, also one that was not read yet."""
-        return self._known(database, name) or Table(self._describer.database, self._next_oid, database, name, ())
+        return self._known(database, name) or DatabaseTable(
+            self._describer.database, self._next_oid, database, name, ()
+        )
 
     def _stop_named(self, database: str, name: str, why: str) -> None:
         """Stop a table, also one that was not read yet; one that was read is read again."""
         stop = self._read_again if self._known(database, name) else self._stop_table
         stop(self._named(database, name), why)
 
-    def _stop_table(self, table: Table, why: str, hint: str = "") -> None:
+    def _stop_table(self, table: DatabaseTable, why: str, hint: str = "") -> None:
         super()._stop_table(table, why, hint)
         self._resolved = {}
 
-    def _known(self, database: str, name: str) -> Table | None:
+    def _known(self, database: str, name: str) -> DatabaseTable | None:
         folded = self._catalog.folded
         wanted = folded(database), folded(name)
         for table in self._epochs.tables.values():
@@ -204,7 +206,7 @@ class TableSession(DatabaseSession):
         elif effect.kind == "columns":
             self._alter(followed, effect, at)
 
-    def _alter(self, table: Table, effect: Effect, at: int) -> None:
+    def _alter(self, table: DatabaseTable, effect: Effect, at: int) -> None:
         alteration = effect.alteration
         if alteration.cascades and self._settings.on_cascade == "fail":
             self._stop_table(table, _CASCADES.format("that it has now"))
@@ -214,7 +216,7 @@ class TableSession(DatabaseSession):
             changed = altered(table, alteration)
             self._set_table(msgspec.structs.replace(changed, since=at, is_outdated=True), table)
 
-    def _drop(self, tables: list[Table], at: int) -> None:
+    def _drop(self, tables: list[DatabaseTable], at: int) -> None:
         gone = [table for table in tables if not table.is_dropped and table.since < at]
         if not gone:
             return
@@ -222,9 +224,9 @@ class TableSession(DatabaseSession):
         names = ", ".join(table.full_name for table in gone)
         self._lines.warning(f"dropped in MySQL, but not in the target: {names}")
         self._epochs.add([msgspec.structs.replace(table, is_dropped=True, since=at) for table in gone])
-        self._outbox.begin_epoch()
+        self._buffer.begin_epoch()
 
-    def _rename(self, table: Table | None, effect: Effect, at: int) -> None:
+    def _rename(self, table: DatabaseTable | None, effect: Effect, at: int) -> None:
         database, name = effect.to[0]
         if table is not None:
             self._stop_table(table, f"it is now called {database}.{name}")

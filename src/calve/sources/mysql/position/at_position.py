@@ -9,12 +9,12 @@ import time
 
 from calve.sources.database.connection import ServerError
 from calve.sources.database.stopped import UnreadableError
-from calve.sources.database.table import Table
-from calve.sources.mysql.catalog.database import Database
+from calve.sources.database.table import DatabaseTable
+from calve.sources.mysql.catalog.database import MysqlCatalog
 from calve.sources.mysql.failure import NO_RIGHTS, session
 from calve.sources.mysql.position.begin import first_place, mariadb_snapshot, probe_id
 from calve.sources.mysql.position.servers import current
-from calve.sources.mysql.protocol.wire import Connection
+from calve.sources.mysql.protocol.wire import MysqlConnection
 from calve.sources.mysql.settings import MysqlSettings
 from calve.state.folder import StateFolder
 
@@ -25,7 +25,9 @@ _BEGIN = "start transaction with consistent snapshot"
 _STEP = "load"
 
 
-def begin_at_position(connection: Connection, settings: MysqlSettings, folder: StateFolder, table: Table) -> int:
+def begin_at_position(
+    connection: MysqlConnection, settings: MysqlSettings, folder: StateFolder, table: DatabaseTable
+) -> int:
     """Begin a transaction whose snapshot has all transactions up to a position, and none after it; return the position.
 
     The position of a transaction is where it begins in the log, so this is the last one before the log's end.
@@ -39,7 +41,7 @@ def begin_at_position(connection: Connection, settings: MysqlSettings, folder: S
         UnreadableError: Another server answers, or there is no such moment, and the user may not lock.
     """
     server = current(folder, table.database)
-    database = Database(connection, server.generation)
+    database = MysqlCatalog(connection, server.generation)
     if database.name != server.name:
         raise UnreadableError("another server answered while it was loaded")
     if database.is_mariadb:
@@ -63,6 +65,6 @@ def begin_at_position(connection: Connection, settings: MysqlSettings, folder: S
         return _end(database) - 1
 
 
-def _end(database: Database) -> int:
+def _end(database: MysqlCatalog) -> int:
     place = database.place()
     return place.number if place else 0

@@ -10,11 +10,11 @@ import uuid
 
 from calve.errors import SourceError
 from calve.sources.database.connection import Address, ClosedError, ServerError
-from calve.sources.mysql.catalog.database import Database, LogPlace
+from calve.sources.mysql.catalog.database import LogPlace, MysqlCatalog
 from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.position.gtids import encoded
 from calve.sources.mysql.protocol import events
-from calve.sources.mysql.protocol.wire import Connection, connect
+from calve.sources.mysql.protocol.wire import MysqlConnection, connect
 
 __all__ = ["FIRST_POSITION", "begin_dump", "first_after", "first_place", "mariadb_snapshot", "may_lock", "probe_id"]
 
@@ -24,7 +24,7 @@ FIRST_POSITION = 4
 _PROBE_IDS = (1 << 30, 1 << 31)
 
 
-def first_place(database: Database, connection: Connection, address: Address, server_id: int) -> int:
+def first_place(database: MysqlCatalog, connection: MysqlConnection, address: Address, server_id: int) -> int:
     """Return the number of the position at which the stream begins.
 
     MariaDB tells the position of a consistent snapshot. MySQL with GTIDs tells which transactions are visible; the
@@ -52,7 +52,7 @@ def first_place(database: Database, connection: Connection, address: Address, se
         return _first_missing(log, gtids, place, server_id)
 
 
-def mariadb_snapshot(connection: Connection, database: Database) -> int:
+def mariadb_snapshot(connection: MysqlConnection, database: MysqlCatalog) -> int:
     """Begin a transaction with a consistent snapshot; return the number of its position.
 
     Raises:
@@ -66,7 +66,7 @@ def mariadb_snapshot(connection: Connection, database: Database) -> int:
     return LogPlace(*at, database.generation).number
 
 
-def first_after(log: Connection, gtids: str, end: LogPlace, server_id: int) -> int:
+def first_after(log: MysqlConnection, gtids: str, end: LogPlace, server_id: int) -> int:
     """Return the number of the first position after which the log has transactions that a set lacks, or the end.
 
     Args:
@@ -86,7 +86,7 @@ def first_after(log: Connection, gtids: str, end: LogPlace, server_id: int) -> i
     return _first_missing(log, None, end, server_id)
 
 
-def may_lock(database: Database, connection: Connection) -> bool:
+def may_lock(database: MysqlCatalog, connection: MysqlConnection) -> bool:
     """Return whether `first_place` works without GTIDs, because the user may lock; the lock ends at once."""
     if database.is_mariadb or _encoded(database) is not None:
         return True
@@ -100,7 +100,7 @@ def may_lock(database: Database, connection: Connection) -> bool:
     return True
 
 
-def begin_dump(connection: Connection, pipeline: str) -> bool:
+def begin_dump(connection: MysqlConnection, pipeline: str) -> bool:
     """Set up a session that reads the log; return whether events have checksums."""
     checksum = connection.query("select @@global.binlog_checksum")[0][0]
     reader = uuid.uuid5(uuid.NAMESPACE_URL, f"calve/{pipeline}")
@@ -123,7 +123,7 @@ def probe_id() -> int:
     return random.SystemRandom().randrange(*_PROBE_IDS)
 
 
-def _first_missing(log: Connection, gtids: bytes | None, end: LogPlace, server_id: int) -> int:
+def _first_missing(log: MysqlConnection, gtids: bytes | None, end: LogPlace, server_id: int) -> int:
     """Return the position of the first transaction in the log that a set lacks (None: the session's), or the end."""
     is_checked = begin_dump(log, f"begin {server_id}")
     if gtids is None:
@@ -145,14 +145,14 @@ def _first_missing(log: Connection, gtids: bytes | None, end: LogPlace, server_i
             return min(end.number, end.moved(file, event.end - event.size).number)
 
 
-def _place(database: Database) -> LogPlace:
+def _place(database: MysqlCatalog) -> LogPlace:
     place = database.place()
     if place is None:
         raise SourceError("the server has no binary log", step="start")
     return place
 
 
-def _encoded(database: Database) -> bytes | None:
+def _encoded(database: MysqlCatalog) -> bytes | None:
     """Return the GTIDs of all visible transactions as the protocol has them; None if they do not tell."""
     if database.variable("gtid_mode") != "ON":
         return None

@@ -12,10 +12,10 @@ from calve.observe.log import Log
 from calve.sources.database.connection import ClosedError, ServerError
 from calve.sources.database.failure import LOAD_AGAIN
 from calve.sources.database.load import check_database
-from calve.sources.mysql.catalog.database import Database
+from calve.sources.mysql.catalog.database import MysqlCatalog
 from calve.sources.mysql.position.begin import first_after, probe_id
 from calve.sources.mysql.position.gtids import DurableGtids
-from calve.sources.mysql.protocol.wire import Connection, connect
+from calve.sources.mysql.protocol.wire import MysqlConnection, connect
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.source_files import FilesAt, encoded, files_in, read_json
 
@@ -54,7 +54,7 @@ def current(folder: FilesAt, begun: str) -> Server:
     return Server(*kept) if kept else Server(begun.partition("#")[0])
 
 
-def followed(connection: Connection, settings: MysqlSettings, folder: FilesAt, begun: str, lines: Log) -> Server:
+def followed(connection: MysqlConnection, settings: MysqlSettings, folder: FilesAt, begun: str, lines: Log) -> Server:
     """Return the server that answers; one that took over is written down, with the position where reading goes on.
 
     Args:
@@ -71,7 +71,7 @@ def followed(connection: Connection, settings: MysqlSettings, folder: FilesAt, b
         SourceError: It is another one, and GTIDs are not known.
     """
     before = current(folder, begun)
-    database = Database(connection, before.generation + 1)
+    database = MysqlCatalog(connection, before.generation + 1)
     name = database.name
     if name == before.name:
         return before
@@ -85,7 +85,7 @@ def followed(connection: Connection, settings: MysqlSettings, folder: FilesAt, b
     _require(connection, database, gtids, settings)
     try:
         with connect(settings.address, "calve takes over") as log:
-            if Database(log).name != name:
+            if MysqlCatalog(log).name != name:
                 raise ClosedError("the address leads to more than one server")
             start = first_after(log, gtids, place, probe_id())
     except ServerError as error:
@@ -106,7 +106,7 @@ _WITHOUT = (
 )
 
 
-def _require(connection: Connection, database: Database, gtids: str, settings: MysqlSettings) -> None:
+def _require(connection: MysqlConnection, database: MysqlCatalog, gtids: str, settings: MysqlSettings) -> None:
     """Check that a server has all transactions that were read, and in its log all others."""
     if database.is_mariadb:
         [[text]] = connection.query("select @@global.gtid_binlog_pos")

@@ -17,7 +17,7 @@ from calve.sources.mysql.protocol.wire import read_length
 
 __all__ = [
     "PARTIAL",
-    "Event",
+    "BinlogEvent",
     "Query",
     "Rows",
     "gtid",
@@ -59,7 +59,7 @@ _SECOND_VERSION = frozenset({30, 31, 32, _PARTIAL_UPDATE, 169, 170, 171})
 _COMMIT_TIME_AT, _COMMIT_TIME_BITS = 42, 55
 
 
-class Event(NamedTuple):
+class BinlogEvent(NamedTuple):
     """One event; `end` is the position after it, 0 for events that are in no file."""
 
     kind: int
@@ -106,7 +106,7 @@ class Rows(NamedTuple):
         return inflated(self.data) if self.is_compressed else self.data
 
 
-def parse(data: bytes, is_checked: bool) -> Event:
+def parse(data: bytes, is_checked: bool) -> BinlogEvent:
     """Read the head of an event.
 
     Args:
@@ -122,20 +122,20 @@ def parse(data: bytes, is_checked: bool) -> Event:
         data = data[:-_CHECKSUM_BYTES]
         if zlib.crc32(data) != checksum:
             raise ValueError(f"the checksum of an event that ends at {end} does not fit")
-    return Event(kind, seconds, server, end, size, data[_HEAD.size :])
+    return BinlogEvent(kind, seconds, server, end, size, data[_HEAD.size :])
 
 
-def has_checksum(event: Event) -> bool:
+def has_checksum(event: BinlogEvent) -> bool:
     """Read a FORMAT event: return whether the events after it have a checksum."""
     return event.body[-_CHECKSUM_BYTES - 1] == 1
 
 
-def rotated(event: Event) -> tuple[str, int]:
+def rotated(event: BinlogEvent) -> tuple[str, int]:
     """Read a ROTATE event: return the next file, and the position in it."""
     return event.body[8:].decode(), int.from_bytes(event.body[:8], "little")
 
 
-def gtid(event: Event) -> tuple[str, int]:
+def gtid(event: BinlogEvent) -> tuple[str, int]:
     """Read the event that begins a transaction: return its GTID (empty without one), and its time in microseconds."""
     body = event.body
     if event.kind == MARIADB_GTID:
@@ -149,7 +149,7 @@ def gtid(event: Event) -> tuple[str, int]:
     return f"{uuid.UUID(bytes=body[1:17])}:{int.from_bytes(body[17:25], 'little')}", time
 
 
-def previous_gtids(event: Event) -> str:
+def previous_gtids(event: BinlogEvent) -> str:
     """Read a PREVIOUS_GTIDS event: return the set of all transactions in the files before; empty also with tags."""
     body, at, parts = event.body, 8, []
     count = int.from_bytes(body[:8], "little")
@@ -166,7 +166,7 @@ def previous_gtids(event: Event) -> str:
     return ",".join(parts)
 
 
-def query(event: Event) -> Query:
+def query(event: BinlogEvent) -> Query:
     """Read an event with a statement.
 
     Raises:
@@ -196,7 +196,7 @@ def _session(status: bytes) -> tuple[int, int]:
     return 0, mode
 
 
-def rows(event: Event) -> Rows:
+def rows(event: BinlogEvent) -> Rows:
     """Read the head of an event with rows."""
     body = event.body
     at = _ROW_HEAD_BYTES

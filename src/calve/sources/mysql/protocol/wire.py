@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from calve.compiled import mysql as core
+from calve.sources.database.change_buffer import Block
 from calve.sources.database.connection import (
     Address,
     Channel,
@@ -18,10 +19,9 @@ from calve.sources.database.connection import (
     no_tls,
     opened,
 )
-from calve.sources.database.outbox import Block
 from calve.sources.mysql.protocol.authentication import CACHING_SHA2, NATIVE, SHA256, encrypted, proof
 
-__all__ = ["NOT_TRUSTED", "Connection", "ResultColumn", "Row", "connect", "read_length"]
+__all__ = ["NOT_TRUSTED", "MysqlConnection", "ResultColumn", "Row", "connect", "read_length"]
 
 Row = list[str | None]
 """The values of a row as text."""
@@ -56,7 +56,7 @@ class ResultColumn(NamedTuple):
     digits: int
 
 
-def connect(address: Address, name: str) -> Connection:
+def connect(address: Address, name: str) -> MysqlConnection:
     """Open a session.
 
     Args:
@@ -68,15 +68,15 @@ def connect(address: Address, name: str) -> Connection:
         ServerError: It refuses the session.
     """
 
-    def begin(channel: Channel) -> Connection:
-        connection = Connection(channel)
+    def begin(channel: Channel) -> MysqlConnection:
+        connection = MysqlConnection(channel)
         connection.begin(address, name)
         return connection
 
     return opened(address, begin, NOT_TRUSTED)
 
 
-class Connection:
+class MysqlConnection:
     """One session; used by one thread.
 
     Attributes:
@@ -173,7 +173,7 @@ class Connection:
         """Close the session; may be called twice."""
         self._channel.close(b"\1\0\0\0" + bytes([_QUIT]))
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> MysqlConnection:
         return self
 
     def __exit__(self, *_: object) -> None:

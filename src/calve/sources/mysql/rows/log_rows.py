@@ -12,7 +12,7 @@ import pyarrow as pa
 from calve.compiled import mysql as core
 from calve.sources.database.change import DELETE, INSERT, UPDATE, Change, Row, Values
 from calve.sources.database.changes import Decoded
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.mysql.catalog.declared import decoded
 from calve.sources.mysql.protocol.addresses import ADDRESSES
 from calve.sources.mysql.protocol.compressed import inflated_value
@@ -63,7 +63,7 @@ def message(oid: int, kind: bytes, layout: bytes, rows: bytes) -> bytes:
     return _HEAD.pack(oid, kind, len(layout)) + layout + rows
 
 
-def changes(data: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
+def changes(data: bytes, tables: Mapping[int, DatabaseTable]) -> Iterator[Change]:
     """Yield the changes of a message; of old rows only the key is to be used."""
     oid, kind, size = _HEAD.unpack_from(data)
     at = _HEAD.size + size
@@ -85,7 +85,7 @@ def changes(data: bytes, tables: Mapping[int, Table]) -> Iterator[Change]:
         yield Change(kind, oid, old, new)
 
 
-def decoded_rows(table: Table, messages: pa.Array) -> Decoded | None:
+def decoded_rows(table: DatabaseTable, messages: pa.Array) -> Decoded | None:
     """Return the rows of messages of a table by the compiled core; None: `changes` and `arrays` must read them."""
     core_step = core_columns(table.columns, True)
     columns = core_step and core.rows(messages, core_step.schema, core_step.spec)

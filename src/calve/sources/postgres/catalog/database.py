@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 import msgspec
 
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.postgres.catalog.declared import Types, with_depth
 from calve.sources.postgres.catalog.identity import TableIdentity, identities
 from calve.sources.postgres.catalog.marks import marks
 from calve.sources.postgres.protocol.quote import literal, quoted
-from calve.sources.postgres.protocol.wire import Connection, Row
+from calve.sources.postgres.protocol.wire import PostgresConnection, Row
 
-__all__ = ["CatalogTable", "Database", "Publication", "Slot", "lsn_of"]
+__all__ = ["PostgresCatalog", "PostgresCatalogTable", "Publication", "Slot", "lsn_of"]
 
 _TABLES = """
 select c.oid, n.nspname, c.relname, c.relkind, c.relispartition, pg_has_role(c.relowner, 'USAGE'), (
@@ -70,7 +70,7 @@ _LISTS_VERSION, _STATUS_VERSION = 150_000, 130_000
 
 
 @dataclass(frozen=True)
-class CatalogTable:
+class PostgresCatalogTable:
     """A table as the catalog has it.
 
     Attributes:
@@ -135,7 +135,7 @@ class Slot:
         return f"it is of the database {self.database}, plugin {self.plugin}, {reader}"
 
 
-class Database:
+class PostgresCatalog:
     """The catalog of the database of one session.
 
     Args:
@@ -143,7 +143,7 @@ class Database:
         name: What identifies the database.
     """
 
-    def __init__(self, connection: Connection, name: str = "") -> None:
+    def __init__(self, connection: PostgresConnection, name: str = "") -> None:
         self._connection = connection
         self._types = Types()
         self._name = name
@@ -175,14 +175,14 @@ class Database:
         """Return the position of the last change that the server can send."""
         return lsn_of(self._one("select pg_current_wal_flush_lsn()"))
 
-    def tables(self, oids: Iterable[int] | None = None) -> list[CatalogTable]:
+    def tables(self, oids: Iterable[int] | None = None) -> list[PostgresCatalogTable]:
         """Return the tables with these numbers, or all of users."""
         which = _USERS if oids is None else f"c.oid in ({_joined(oids)})"
         return [_found(row) for row in self._connection.query(_TABLES.format(which=which))]
 
     def described(
-        self, tables: Sequence[CatalogTable], publication: str, lists: dict[int, frozenset[str]] | None = None
-    ) -> list[Table]:
+        self, tables: Sequence[PostgresCatalogTable], publication: str, lists: dict[int, frozenset[str]] | None = None
+    ) -> list[DatabaseTable]:
         """Return tables with their columns, types and keys; those that are gone by now are left out.
 
         Args:
@@ -204,7 +204,7 @@ class Database:
             if lists is None or oid not in lists or column.name in lists[oid]:
                 columns.setdefault(oid, []).append(column)
         return [
-            Table(
+            DatabaseTable(
                 self.name,
                 table.oid,
                 table.schema,
@@ -253,14 +253,14 @@ class Database:
         rows = self._connection.query(_HELD.format(name=literal(name), status=status))
         return (int(rows[0][0] or 0), int(rows[0][1] or 0), rows[0][2] or "") if rows else None
 
-    def leaves(self, table: Table) -> list[tuple[str, int, int]]:
+    def leaves(self, table: DatabaseTable) -> list[tuple[str, int, int]]:
         """Return the parts of a table that have rows, each as its name in SQL, its pages, and its file's number."""
         is_partitioned = self._one(f"select relkind = 'p' from pg_catalog.pg_class where oid = {table.oid}") == "t"
         of = f"pg_partition_tree({table.oid}) t" if is_partitioned else f"(select {table.oid} as relid) t"
         rows = self._connection.query(_LEAVES.format(of=of, leaf="t.relid"))
         return [(_quoted(row[1], row[2]), int(row[3] or 0), int(row[4] or 0)) for row in rows]
 
-    def identities(self, tables: Iterable[CatalogTable]) -> dict[int, TableIdentity]:
+    def identities(self, tables: Iterable[PostgresCatalogTable]) -> dict[int, TableIdentity]:
         """Return what identifies the rows of tables; those that are gone by now are left out."""
         return identities(self._connection, [table.oid for table in tables])
 
@@ -301,11 +301,11 @@ def lsn_of(text: str) -> int:
     return (int(high, 16) << 32) + int(low, 16)
 
 
-def _found(row: Row) -> CatalogTable:
+def _found(row: Row) -> PostgresCatalogTable:
     oid, schema, name, kind, is_partition, is_owned, rights = row
     unreadable, is_hidden = json.loads(rights or "[[], false]")
     names = tuple((schema, name) for schema, name in unreadable)
-    return CatalogTable(
+    return PostgresCatalogTable(
         int(oid or 0), schema or "", name or "", kind or "", is_partition == "t", is_owned == "t", names, is_hidden
     )
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from calve.sources.database.table import depth_of
-from calve.sources.postgres.protocol.wire import Connection, Row
+from calve.sources.postgres.protocol.wire import PostgresConnection, Row
 
 __all__ = ["Types", "with_depth"]
 
@@ -55,7 +55,7 @@ class Types:
     def __init__(self) -> None:
         self._known: dict[int, _Type] = {}
 
-    def load(self, connection: Connection, oids: Iterable[int]) -> None:
+    def load(self, connection: PostgresConnection, oids: Iterable[int]) -> None:
         """Load types, and those that they are made of.
 
         Raises:

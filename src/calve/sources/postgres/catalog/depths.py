@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from calve.sources.database.table import Column, Table, depth_of
+from calve.sources.database.table import Column, DatabaseTable, depth_of
 from calve.sources.postgres.catalog.declared import with_depth
 from calve.sources.postgres.protocol.quote import qualified, quoted
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 
 __all__ = ["with_depths"]
 
@@ -17,7 +17,9 @@ _ROWS = 100_000
 """So many rows of a table are looked at."""
 
 
-def with_depths(connection: Connection, tables: Iterable[Table], read_tables: Mapping[str, Table]) -> list[Table]:
+def with_depths(
+    connection: PostgresConnection, tables: Iterable[DatabaseTable], read_tables: Mapping[str, DatabaseTable]
+) -> list[DatabaseTable]:
     """Return tables whose arrays are lists of the depth of their values, or texts if they have several depths.
 
     Args:
@@ -32,7 +34,7 @@ def with_depths(connection: Connection, tables: Iterable[Table], read_tables: Ma
     return [_with_depths(connection, table, read_tables.get(table.full_name)) for table in tables]
 
 
-def _with_depths(connection: Connection, table: Table, former: Table | None) -> Table:
+def _with_depths(connection: PostgresConnection, table: DatabaseTable, former: DatabaseTable | None) -> DatabaseTable:
     kept = {column.name: column for column in (former.columns if former else ())}
     arrays = [column for column in table.columns if depth_of(column.kind)[0]]
     kinds = {
@@ -45,7 +47,7 @@ def _with_depths(connection: Connection, table: Table, former: Table | None) -> 
     return msgspec.structs.replace(table, columns=tuple(columns))
 
 
-def _surveyed(connection: Connection, table: Table, arrays: Sequence[Column]) -> dict[int, str]:
+def _surveyed(connection: PostgresConnection, table: DatabaseTable, arrays: Sequence[Column]) -> dict[int, str]:
     if not arrays:
         return {}
     names = [quoted(column.name) for column in arrays]

@@ -8,7 +8,7 @@ import msgspec
 
 from calve.sources.database.follow import check
 from calve.sources.database.survey import kept_text
-from calve.sources.database.table import Column, Table, depth_of
+from calve.sources.database.table import Column, DatabaseTable, depth_of
 from calve.sources.postgres.catalog.declared import with_depth
 from calve.sources.postgres.protocol.pgoutput import Relation
 
@@ -18,7 +18,7 @@ _FIRST_FREE = 5_000
 """Numbers of columns that the catalog does not have any more; PostgreSQL has at most 1,600 columns."""
 
 
-def same(relation: Relation, table: Table) -> bool:
+def same(relation: Relation, table: DatabaseTable) -> bool:
     """Return whether a table is certainly as before; with REPLICA IDENTITY FULL only the catalog has the key."""
     before = [(column.name, column.oid, column.modifier, column.is_key) for column in table.columns]
     now = [(column.name, column.oid, column.modifier, column.in_identity) for column in relation.columns]
@@ -27,8 +27,12 @@ def same(relation: Relation, table: Table) -> bool:
 
 
 def described(
-    relation: Relation, former: Table | None, current: Table | None, kind_of: Callable[[int, int], str], database: str
-) -> Table:
+    relation: Relation,
+    former: DatabaseTable | None,
+    current: DatabaseTable | None,
+    kind_of: Callable[[int, int], str],
+    database: str,
+) -> DatabaseTable:
     """Return a table as the stream describes it.
 
     Args:
@@ -55,7 +59,7 @@ def described(
         is_key = number in keys if has_catalog else column.in_identity and relation.identity != "f"
         now = Column(column.name, number, kind, declared, column.oid, column.modifier, is_key)
         columns.append(kept_text(now, before.get(number)))
-    table = Table(database, relation.oid, relation.schema, relation.name, tuple(columns))
+    table = DatabaseTable(database, relation.oid, relation.schema, relation.name, tuple(columns))
     if current is not None:
         table = msgspec.structs.replace(table, mark=current.mark)
     if former is not None:
@@ -75,7 +79,7 @@ def _kind(kind: str, oid: int, before: Column | None, current: Column | None) ->
     return with_depth(kind, depth_of(like.kind)[0]) if like else kind
 
 
-def _numbers(relation: Relation, former: Table | None, current: Table | None) -> list[int]:
+def _numbers(relation: Relation, former: DatabaseTable | None, current: DatabaseTable | None) -> list[int]:
     """Return the number of each column: by its name, else by its place and type (the name is an older one)."""
     by_name = {column.name: column.number for table in (former, current) if table for column in table.columns}
     used_numbers = {by_name[column.name] for column in relation.columns if column.name in by_name}

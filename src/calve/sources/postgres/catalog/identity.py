@@ -15,7 +15,7 @@ import msgspec
 from calve import structs
 from calve.observe.humanize import listed
 from calve.sources.postgres.protocol.quote import quoted
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 
 __all__ = ["FollowFault", "Index", "TableIdentity", "faults", "identities", "lacking"]
 
@@ -156,7 +156,7 @@ class TableIdentity(msgspec.Struct, frozen=True):
         return self.leaves if self.kind == _PARTITIONED else (self,)
 
 
-def identities(connection: Connection, oids: Iterable[int]) -> dict[int, TableIdentity]:
+def identities(connection: PostgresConnection, oids: Iterable[int]) -> dict[int, TableIdentity]:
     """Return the identities of tables, with their leaves; those that are gone by now are left out.
 
     Raises:

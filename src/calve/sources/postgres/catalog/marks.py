@@ -11,9 +11,9 @@ from collections.abc import Iterable
 import msgspec
 
 from calve import structs
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.postgres.protocol.quote import literal
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 
 __all__ = ["LEFT_OUT", "CatalogMark", "lost_rows", "marks", "unlogged"]
 
@@ -74,7 +74,7 @@ class CatalogMark(msgspec.Struct, frozen=True):
     is_deferrable: bool = False
 
     @staticmethod
-    def of(table: Table) -> CatalogMark | None:
+    def of(table: DatabaseTable) -> CatalogMark | None:
         """Return the mark of a table; None if it has none."""
         return structs.decode(table.mark, CatalogMark) if table.mark else None
 
@@ -89,7 +89,9 @@ class CatalogMark(msgspec.Struct, frozen=True):
         return msgspec.json.encode(self).decode()
 
 
-def marks(connection: Connection, version: int, publication: str, oids: Iterable[int]) -> dict[int, CatalogMark]:
+def marks(
+    connection: PostgresConnection, version: int, publication: str, oids: Iterable[int]
+) -> dict[int, CatalogMark]:
     """Return the marks of tables; those that are gone by now are left out.
 
     Args:
@@ -110,7 +112,7 @@ def marks(connection: Connection, version: int, publication: str, oids: Iterable
     return {int(row[0] or 0): structs.decode(row[1] or "", CatalogMark) for row in rows}
 
 
-def unlogged(table: Table, now: CatalogMark) -> str:
+def unlogged(table: DatabaseTable, now: CatalogMark) -> str:
     """Return why rows may have other values than the stream has brought; empty: they have not."""
     before = CatalogMark.of(table)
     if before is None:
@@ -141,7 +143,7 @@ def unlogged(table: Table, now: CatalogMark) -> str:
     return ""
 
 
-def lost_rows(table: Table, now: CatalogMark) -> str:
+def lost_rows(table: DatabaseTable, now: CatalogMark) -> str:
     """Return why rows of a partitioned table may be gone; empty: they are not."""
     before = CatalogMark.of(table)
     if before is None:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Sequence
 from calve.errors import SourceError
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
-from calve.sources.database.table import Table
-from calve.sources.postgres.catalog.database import Database
+from calve.sources.database.table import DatabaseTable
+from calve.sources.postgres.catalog.database import PostgresCatalog
 from calve.sources.postgres.catalog.identity import TableIdentity, identities
 from calve.sources.postgres.protocol.quote import qualified, quoted
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.sources.postgres.settings import PostgresSettings
 
 __all__ = ["change", "creation", "publish", "withdraw"]
@@ -23,21 +23,23 @@ _REFUSED = frozenset({"55000", "42P10"})
 _STEP = "start"
 
 
-def creation(name: str, tables: Iterable[Table], version: int) -> str:
+def creation(name: str, tables: Iterable[DatabaseTable], version: int) -> str:
     """Return the SQL that creates a publication. Without ONLY it would have all tables that inherit from these."""
     roots = " WITH (publish_via_partition_root = true)" if version >= _ROOTS else ""
     names = ", ".join(f"ONLY {qualified(table)}" for table in tables)
     return f"CREATE PUBLICATION {quoted(name)} FOR TABLE {names}{roots}"
 
 
-def publish(connection: Connection, settings: PostgresSettings, pipeline: str, tables: Sequence[Table]) -> None:
+def publish(
+    connection: PostgresConnection, settings: PostgresSettings, pipeline: str, tables: Sequence[DatabaseTable]
+) -> None:
     """Create the publication unless it exists.
 
     Raises:
         SourceError: The user may not, with the SQL for one who may; or the server would refuse changes of a table.
         ServerError: The server refuses.
     """
-    name, database = settings.publication_of(pipeline), Database(connection)
+    name, database = settings.publication_of(pipeline), PostgresCatalog(connection)
     if database.publication(name) is not None:
         return
     sql = creation(name, tables, database.version)
@@ -55,7 +57,7 @@ def publish(connection: Connection, settings: PostgresSettings, pipeline: str, t
 
 
 def change(
-    connection: Connection,
+    connection: PostgresConnection,
     settings: PostgresSettings,
     sql: str,
     oids: Iterable[int],
@@ -80,7 +82,7 @@ def change(
         raise
 
 
-def withdraw(connection: Connection, publication: str, identity: TableIdentity, lines: Log) -> bool:
+def withdraw(connection: PostgresConnection, publication: str, identity: TableIdentity, lines: Log) -> bool:
     """Take a table whose rows the server refuses to change out of a publication; return whether that was done."""
     try:
         connection.query(f"ALTER PUBLICATION {quoted(publication)} DROP TABLE ONLY {identity.sql}")
@@ -94,7 +96,7 @@ def withdraw(connection: Connection, publication: str, identity: TableIdentity, 
     return True
 
 
-def _check(connection: Connection, settings: PostgresSettings, table: str) -> None:
+def _check(connection: PostgresConnection, settings: PostgresSettings, table: str) -> None:
     """Let the server plan changes of a table, which are not run: it refuses them as it would the application's."""
     connection.query("SAVEPOINT tried")
     try:

@@ -8,14 +8,14 @@ from calve.errors import SchemaConflictError
 from calve.sources.database.follow import RECREATED
 from calve.sources.database.stream import DatabaseSession, DatabaseStream, Target
 from calve.sources.database.stream_position import Transaction
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 from calve.sources.postgres.catalog import follow
-from calve.sources.postgres.catalog.database import Database
+from calve.sources.postgres.catalog.database import PostgresCatalog
 from calve.sources.postgres.catalog.identity import FollowFault, TableIdentity, faults, identities, lacking
 from calve.sources.postgres.catalog.marks import CatalogMark, lost_rows, marks, unlogged
 from calve.sources.postgres.catalog.publication import withdraw
 from calve.sources.postgres.protocol.pgoutput import Relation
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 
 __all__ = ["CatalogSession"]
 
@@ -31,10 +31,10 @@ class CatalogSession(DatabaseSession):
 
     system = "PostgreSQL"
 
-    def __init__(self, stream: DatabaseStream, target: Target, side: Connection) -> None:
+    def __init__(self, stream: DatabaseStream, target: Target, side: PostgresConnection) -> None:
         super().__init__(stream, target)
         self._side = side
-        self._database = Database(side, target.begun["database"])
+        self._database = PostgresCatalog(side, target.begun["database"])
         self._publication = target.settings.publication_of(target.pipeline)
         self._relations: dict[int, Relation] = {}
         self._named: set[str] = set()
@@ -68,7 +68,7 @@ class CatalogSession(DatabaseSession):
             return False
         return True
 
-    def _without_key(self, relation: Relation, table: Table) -> str:
+    def _without_key(self, relation: Relation, table: DatabaseTable) -> str:
         """Return why old rows in the stream do not have the key; empty: they have. Partitions log their own rows."""
         names = [relation.columns[index].name for index in table.keys]
         for part in self._parts(relation):
@@ -117,7 +117,7 @@ class CatalogSession(DatabaseSession):
             return True
         return self._set_table(table, former)
 
-    def _is_marked(self, tables: list[Table]) -> bool:
+    def _is_marked(self, tables: list[DatabaseTable]) -> bool:
         """Compare tables with the catalog; return whether all are still read."""
         tables = [table for table in tables if not table.is_dropped]
         marks_now = marks(self._side, self._database.version, self._publication, [table.oid for table in tables])
@@ -139,7 +139,7 @@ class CatalogSession(DatabaseSession):
         if kept:
             self._write()
             self._epochs.add(kept)
-            self._outbox.begin_epoch()
+            self._buffer.begin_epoch()
         return is_read
 
     def _check_identities(self) -> None:
@@ -162,7 +162,7 @@ class CatalogSession(DatabaseSession):
             self._lines.warning(fault.why, table=identity.full_name, hint=f"Run: {fault.fix};")
         return False
 
-    def _dropped(self, tables: list[Table]) -> list[Table]:
+    def _dropped(self, tables: list[DatabaseTable]) -> list[DatabaseTable]:
         """Log which tables are gone, and return them; their last changes may still come."""
         for table in tables:
             self._lines.warning(f"dropped in PostgreSQL, but not in the target: {table.full_name}")

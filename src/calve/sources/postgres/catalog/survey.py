@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from calve.sources.database.survey import surveyed
-from calve.sources.database.table import Column, Table
+from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.postgres.protocol.quote import qualified, quoted
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.table.kinds import named
 
 __all__ = ["odd_columns"]
@@ -20,7 +20,7 @@ where c.oid in ({oids}) group by c.oid
 _IS_ODD = "not isfinite({0}) or {0} < '0001-01-01' or {0} >= '10000-01-01'"
 
 
-def odd_columns(connection: Connection, tables: Sequence[Table]) -> dict[str, list[str]]:
+def odd_columns(connection: PostgresConnection, tables: Sequence[DatabaseTable]) -> dict[str, list[str]]:
     """Return the columns of each table with values that their type in Iceberg does not have.
 
     Args:

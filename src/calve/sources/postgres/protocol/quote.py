@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from calve.sources.database.table import Table
+from calve.sources.database.table import DatabaseTable
 
 __all__ = ["literal", "qualified", "quoted"]
 
@@ -12,7 +12,7 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def qualified(table: Table) -> str:
+def qualified(table: DatabaseTable) -> str:
     """Return the name of a table in SQL."""
     return f"{quoted(table.schema)}.{quoted(table.name)}"
 

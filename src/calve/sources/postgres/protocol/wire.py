@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from calve.compiled import postgres as core
 from calve.compiled.postgres import Messages
+from calve.sources.database.change_buffer import Block
 from calve.sources.database.connection import (
     Address,
     Channel,
@@ -25,12 +26,11 @@ from calve.sources.database.connection import (
     no_tls,
     opened,
 )
-from calve.sources.database.outbox import Block
 from calve.sources.database.pieces import FIRST_BYTES, MOST_BYTES
 from calve.sources.postgres.protocol.copy_text import columns_of
 from calve.sources.postgres.protocol.scram import MECHANISM, ScramError, ScramExchange
 
-__all__ = ["NOT_TRUSTED", "Connection", "Row", "connect"]
+__all__ = ["NOT_TRUSTED", "PostgresConnection", "Row", "connect"]
 
 Row = list[str | None]
 """The values of a row as text."""
@@ -64,7 +64,7 @@ _LITTLE_COPIED_BYTES, _COPIED_REST_SECONDS = 1 << 16, 0.0005
 _OK, _CLEARTEXT, _MD5, _SASL, _SASL_CONTINUE, _SASL_FINAL = 0, 3, 5, 10, 11, 12
 
 
-def connect(address: Address, name: str, replication: bool = False) -> Connection:
+def connect(address: Address, name: str, replication: bool = False) -> PostgresConnection:
     """Open a session.
 
     Args:
@@ -77,9 +77,9 @@ def connect(address: Address, name: str, replication: bool = False) -> Connectio
         ServerError: It refuses the session.
     """
 
-    def begin(channel: Channel) -> Connection:
+    def begin(channel: Channel) -> PostgresConnection:
         _secure(channel, address)
-        connection = Connection(channel)
+        connection = PostgresConnection(channel)
         connection.begin(address, name, replication)
         return connection
 
@@ -96,7 +96,7 @@ def _secure(channel: Channel, address: Address) -> None:
         raise no_tls()
 
 
-class Connection:
+class PostgresConnection:
     """One session; used by one thread.
 
     Attributes:
@@ -224,7 +224,7 @@ class Connection:
         """Close the session; may be called twice."""
         self._channel.close(_HEAD.pack(b"X", 4))
 
-    def __enter__(self) -> Connection:
+    def __enter__(self) -> PostgresConnection:
         return self
 
     def __exit__(self, *_: object) -> None:

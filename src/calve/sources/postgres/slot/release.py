@@ -6,10 +6,10 @@ import time
 
 from calve.errors import SourceError, SourceUnavailableError
 from calve.observe.log import Log
-from calve.sources.postgres.catalog.database import Database, Slot
+from calve.sources.postgres.catalog.database import PostgresCatalog, Slot
 from calve.sources.postgres.failure import explained, session
 from calve.sources.postgres.protocol.quote import literal, quoted
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.sources.postgres.settings import PostgresSettings
 
 __all__ = ["drop", "end_former", "slot_name"]
@@ -28,7 +28,7 @@ def drop(settings: PostgresSettings, pipeline: str) -> list[str]:
     """
     publication = settings.publication_of(pipeline)
     with session(settings, _STEP, "calve drop") as connection:
-        database = Database(connection, settings.shown)
+        database = PostgresCatalog(connection, settings.shown)
         name = _slot_name(database, settings, pipeline)
         slot = database.slot(name)
         if slot is not None:
@@ -51,16 +51,16 @@ def slot_name(settings: PostgresSettings, pipeline: str) -> str:
         SourceUnavailableError: The server does not answer.
     """
     with session(settings, _STEP, "calve drop") as connection:
-        return _slot_name(Database(connection, settings.shown), settings, pipeline)
+        return _slot_name(PostgresCatalog(connection, settings.shown), settings, pipeline)
 
 
-def _slot_name(database: Database, settings: PostgresSettings, pipeline: str) -> str:
+def _slot_name(database: PostgresCatalog, settings: PostgresSettings, pipeline: str) -> str:
     names = settings.slot_of(pipeline), settings.former_slot_of(pipeline)
     slots = ((name, database.slot(name)) for name in names)
     return next((name for name, slot in slots if slot and slot.database == settings.database), names[0])
 
 
-def _drop_slot(connection: Connection, settings: PostgresSettings, name: str, slot: Slot) -> None:
+def _drop_slot(connection: PostgresConnection, settings: PostgresSettings, name: str, slot: Slot) -> None:
     if slot.database != settings.database:
         raise SourceError(
             f"The slot {name} at {settings.shown} is not of this pipeline ({slot.owner})",
@@ -78,7 +78,7 @@ def _drop_slot(connection: Connection, settings: PostgresSettings, name: str, sl
         connection.query(f"SELECT pg_drop_replication_slot({literal(name)})")
 
 
-def end_former(database: Database, settings: PostgresSettings, pipeline: str, lines: Log) -> None:
+def end_former(database: PostgresCatalog, settings: PostgresSettings, pipeline: str, lines: Log) -> None:
     """End the session with which a former driver of the pipeline reads the slot: it may be paused, or cut off.
 
     Its next session finds that it was replaced before it tells the server anything.

@@ -9,9 +9,9 @@ from calve.errors import PositionLostError, SourceError, SourceUnavailableError
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.failure import LOAD_AGAIN
-from calve.sources.postgres.catalog.database import Database, lsn_of
+from calve.sources.postgres.catalog.database import PostgresCatalog, lsn_of
 from calve.sources.postgres.protocol.quote import literal, quoted
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.slot.waits import open_writers, told
 from calve.sources.source_files import SourceFiles, encoded, read_json
@@ -57,7 +57,7 @@ def named(settings: PostgresSettings, files: SourceFiles, pipeline: str, has_beg
     return replace(settings, slot=name)
 
 
-def take_slot(connection: Connection, settings: PostgresSettings, pipeline: str, lines: Log) -> NewSlot:
+def take_slot(connection: PostgresConnection, settings: PostgresSettings, pipeline: str, lines: Log) -> NewSlot:
     """Take the slot, or create it, for a pipeline that has not read anything yet; waits for open transactions.
 
     Args:
@@ -71,7 +71,7 @@ def take_slot(connection: Connection, settings: PostgresSettings, pipeline: str,
         ServerError: The server refuses.
     """
     name = settings.slot_of(pipeline)
-    slot = Database(connection).slot(name)
+    slot = PostgresCatalog(connection).slot(name)
     is_ours = slot is not None and slot.plugin == PLUGIN and slot.database == settings.database
     if slot is not None and is_ours and slot.status == _LOST and settings.on_lost_position == "reload":
         connection.query(f"SELECT pg_drop_replication_slot({literal(name)})")  # nobody can read it any more
@@ -92,14 +92,14 @@ def take_slot(connection: Connection, settings: PostgresSettings, pipeline: str,
     return NewSlot(slot.confirmed, None)
 
 
-def _slot_options(connection: Connection) -> str:
+def _slot_options(connection: PostgresConnection) -> str:
     """Return the options of a slot, which standbys keep in step from PostgreSQL 17 on (`sync_replication_slots`)."""
     is_primary = connection.query("select pg_is_in_recovery()")[0][0] == "f"
-    follows = is_primary and Database(connection).version >= _FAILOVER
+    follows = is_primary and PostgresCatalog(connection).version >= _FAILOVER
     return "(SNAPSHOT 'export', FAILOVER)" if follows else "EXPORT_SNAPSHOT"
 
 
-def take_position(connection: Connection, settings: PostgresSettings, pipeline: str) -> NewSlot:
+def take_position(connection: PostgresConnection, settings: PostgresSettings, pipeline: str) -> NewSlot:
     """Create a slot for the time of the session, for the sake of its first position and the snapshot of that moment.
 
     Raises:
@@ -123,7 +123,7 @@ def take_position(connection: Connection, settings: PostgresSettings, pipeline: 
     return NewSlot(lsn_of(row[1] or "0/0"), row[2])
 
 
-def try_position(connection: Connection, settings: PostgresSettings, pipeline: str) -> NewSlot | None:
+def try_position(connection: PostgresConnection, settings: PostgresSettings, pipeline: str) -> NewSlot | None:
     """Do the same; return None if the server has no slot to spare (`max_replication_slots`).
 
     Raises:
@@ -138,7 +138,7 @@ def try_position(connection: Connection, settings: PostgresSettings, pipeline: s
         return None
 
 
-def require_slot(database: Database, settings: PostgresSettings, pipeline: str) -> None:
+def require_slot(database: PostgresCatalog, settings: PostgresSettings, pipeline: str) -> None:
     """Check that the slot of a pipeline that has run before still has its changes.
 
     Raises:

@@ -12,10 +12,10 @@ from typing import NamedTuple
 from calve.errors import CalveError
 from calve.network.backoff import delay
 from calve.observe.log import Log
-from calve.sources.postgres.catalog.database import Database
+from calve.sources.postgres.catalog.database import PostgresCatalog
 from calve.sources.postgres.failure import explained
 from calve.sources.postgres.protocol.quote import literal
-from calve.sources.postgres.protocol.wire import Connection, connect
+from calve.sources.postgres.protocol.wire import PostgresConnection, connect
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source_files import FilesAt, SourceFiles, encoded, files_in, read_json
 
@@ -83,7 +83,7 @@ class KeptSnapshot:
         """Let the snapshot go; any thread, may be called twice."""
         self._stop.set()
 
-    def _begin(self, exported: str | None) -> Connection:
+    def _begin(self, exported: str | None) -> PostgresConnection:
         with explained(self._settings, _STEP, "a snapshot"):
             connection = connect(self._settings.address, self._name)
             try:
@@ -91,14 +91,14 @@ class KeptSnapshot:
                 if exported:
                     connection.query(f"SET TRANSACTION SNAPSHOT {literal(exported)}")
                 name = connection.query("SELECT pg_export_snapshot()")[0][0] or ""
-                until = 0 if exported else Database(connection).now()
+                until = 0 if exported else PostgresCatalog(connection).now()
             except BaseException:
                 connection.close()
                 raise
         self._files.write(_FILE, encoded([name, until]))
         return connection
 
-    def _keep(self, connection: Connection) -> None:
+    def _keep(self, connection: PostgresConnection) -> None:
         failures = 0
         while not self._stop.wait(_PING_SECONDS if not failures else delay(failures)):
             try:

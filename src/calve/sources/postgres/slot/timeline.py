@@ -12,7 +12,7 @@ from calve.sources.database.failure import LOAD_AGAIN
 from calve.sources.database.stream import READ
 from calve.sources.database.stream_position import DurablePositions
 from calve.sources.postgres.catalog.database import lsn_of
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.source_files import encoded, read_json
 
@@ -21,7 +21,7 @@ __all__ = ["follow"]
 _FILE = "timeline.json"
 
 
-def follow(connection: Connection, settings: PostgresSettings, positions: DurablePositions, lines: Log) -> None:
+def follow(connection: PostgresConnection, settings: PostgresSettings, positions: DurablePositions, lines: Log) -> None:
     """Check that the server has every change that is durable here, and write down its timeline.
 
     Args:
@@ -51,7 +51,7 @@ def follow(connection: Connection, settings: PostgresSettings, positions: Durabl
     positions.files.write(_FILE, encoded(now))
 
 
-def _left(connection: Connection, before: int, now: int) -> int | None:
+def _left(connection: PostgresConnection, before: int, now: int) -> int | None:
     """Return where a timeline was left on the way to a later one; None: it is not on that way."""
     history = connection.query(f"TIMELINE_HISTORY {now}")[0][1] or "" if now > before else ""
     for line in history.splitlines():

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from calve.errors import CalveError
 from calve.observe.log import Log
 from calve.sources.postgres.failure import session
-from calve.sources.postgres.protocol.wire import Connection
+from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.sources.postgres.settings import PostgresSettings
 
 __all__ = ["open_writers", "told"]
@@ -24,7 +24,7 @@ order by a.xact_start limit 3
 """
 
 
-def open_writers(connection: Connection) -> str:
+def open_writers(connection: PostgresConnection) -> str:
     """Return the oldest transactions that have written and are open, as words.
 
     Raises:

@@ -14,7 +14,7 @@ from calve.sources.database.stream_position import DurablePositions, Run, Stream
 from calve.sources.log.log import AppendOutcome, Journal, JournalEntry
 from calve.sources.log.record import RecordEvents
 
-__all__ = ["Block", "Outbox", "TransactionEnds", "Waiter"]
+__all__ = ["Block", "ChangeBuffer", "TransactionEnds", "Waiter"]
 
 _ENTRY_BYTES = 1 << 20
 """About the most bytes of an entry; an entry is the smallest unit of a split."""
@@ -99,7 +99,7 @@ class TransactionEnds(Protocol):
         ...
 
 
-class Outbox:
+class ChangeBuffer:
     """Collects changes of the stream into an entry of the log, while the one before becomes durable.
 
     With `ends` an entry tells whether its last transaction goes on in the next one. If the end comes when all changes

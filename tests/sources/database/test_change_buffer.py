@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from calve.sources.database import outbox as outboxes
-from calve.sources.database.outbox import Outbox
+from calve.sources.database import change_buffer as buffers
+from calve.sources.database.change_buffer import ChangeBuffer
 from calve.sources.database.stream_position import Transaction
 from calve.sources.log.tail import Tail
 from sources.database.test_transactional import Opened, opened
@@ -39,9 +39,9 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
     found.free.set()
 
 
-def add(log: Opened, commit: int, ordinal: int) -> Outbox:
-    log.outbox.add(b"x", Transaction(commit, 0, ""), ordinal)
-    return log.outbox
+def add(log: Opened, commit: int, ordinal: int) -> ChangeBuffer:
+    log.buffer.add(b"x", Transaction(commit, 0, ""), ordinal)
+    return log.buffer
 
 
 def test_more_is_collected_while_an_entry_becomes_durable_and_it_is_not_durable_before(
@@ -49,12 +49,12 @@ def test_more_is_collected_while_an_entry_becomes_durable_and_it_is_not_durable_
 ) -> None:
     with opened(tmp_path, is_on=False) as log:
         add(log, 5, 1).hand_over(0, log._refuse)
-        assert log.outbox, "it is under way"
+        assert log.buffer, "it is under way"
         assert log.log.positions.last.order == (0, 0)
         add(log, 5, 2)
         disk.free.set()
-        log.outbox.write(0, log._refuse)
-        assert not log.outbox
+        log.buffer.write(0, log._refuse)
+        assert not log.buffer
         assert log.log.positions.last.order == (5, 2)
         assert log.rows(log.log.next(None, 1 << 20)) == 2
 
@@ -72,8 +72,8 @@ def test_after_a_cut_the_position_tells_what_was_under_way_and_the_rest_comes_ag
         add(log, 5, 1).hand_over(0, log._refuse)
         add(log, 5, 2)
         threading.Timer(0.1, disk.free.set).start()
-        log.outbox.clear()
-        assert not log.outbox
+        log.buffer.clear()
+        assert not log.buffer
         assert log.log.positions.last.order == (5, 1)
         log.changes(5, 2)
         assert log.rows(log.log.next(None, 1 << 20)) == 2
@@ -88,7 +88,7 @@ def test_an_entry_that_failed_and_is_forgotten_leaves_the_begin_of_an_epoch_to_t
         log.begin_epoch()
         disk.is_broken = True
         add(log, 7, 1).hand_over(1, log._refuse)
-        log.outbox.clear()
+        log.buffer.clear()
         disk.is_broken = False
         log.changes(7, 1)
         assert log.rows(log.log.next(None, 1 << 20, before=1)) == 1
@@ -106,18 +106,18 @@ def test_where_batches_end_with_transactions_an_entry_is_durable_when_it_is_hand
 def test_an_entry_becomes_larger_while_the_one_before_is_not_durable(
     tmp_path: Path, disk: Disk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outboxes, "_ENTRY_SECONDS", 60.0)
-    monkeypatch.setattr(outboxes, "_ENTRY_ROWS", 2)
+    monkeypatch.setattr(buffers, "_ENTRY_SECONDS", 60.0)
+    monkeypatch.setattr(buffers, "_ENTRY_ROWS", 2)
     with opened(tmp_path, is_on=False) as log:
         for ordinal in (1, 2):
             add(log, 5, ordinal)
-        assert log.outbox.is_full
-        log.outbox.hand_over(0, log._refuse)
+        assert log.buffer.is_full
+        log.buffer.hand_over(0, log._refuse)
         for ordinal in range(3, 18):
             add(log, 5, ordinal)
-        assert not log.outbox.is_full
+        assert not log.buffer.is_full
         add(log, 5, 18)
-        assert log.outbox.is_full
+        assert log.buffer.is_full
         disk.free.set()
-        log.outbox.write(0, log._refuse)
+        log.buffer.write(0, log._refuse)
         assert log.rows(log.log.next(None, 1 << 20)) == 18

@@ -8,10 +8,10 @@ from calve.observe.log import Log
 from calve.record.target import BranchRef
 from calve.state.folder import StateFolder
 
-__all__ = ["PipelineKeys"]
+__all__ = ["KeyIndexes"]
 
 
-class PipelineKeys:
+class KeyIndexes:
     """Opens the index of a branch when it is first asked for; each branch is committed by one thread at a time.
 
     Args:

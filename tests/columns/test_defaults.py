@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from calve.columns.declared_types import ColumnTypes
+from calve.columns.evolve import plan_evolution
+from calve.columns.node import Kind, Node
 from calve.errors import SettingsError
+from calve.pipeline.plugins import PLUGINS
+from calve.settings import parse_text
+from calve.settings.problems import SettingsErrors
+from calve.table.loaded import Table
 from calve.table.type_text import declared
 from kit.lake import Lake
 
@@ -62,19 +68,41 @@ def test_columns_of_a_schema_have_defaults(tmp_path: Path) -> None:
     assert lake.codes() == ["REQUIRED_MISSING"]
 
 
-def test_a_table_of_version_2_gets_new_columns_without_defaults(tmp_path: Path) -> None:
-    lake = Lake(
-        tmp_path,
-        {
-            "table_identifier": "ns.t",
-            "auto_create": True,
-            "schema_evolution": True,
-            "column_types": {"n": "int default 7"},
+@pytest.mark.parametrize("version", [2, 3])
+def test_only_version_3_gets_new_columns_with_defaults(version: int) -> None:
+    table = Table("ns.t", "", "", '{"type":"struct","fields":[]}', '{"spec-id":0,"fields":[]}', format_version=version)
+    inner = Node(Kind.STRUCT, {"b": Node(Kind.INT, default="7")})
+    fields = Node(Kind.STRUCT, {"a": Node(Kind.STRING, default="x"), "s": inner})
+    planned = json.dumps(plan_evolution(table, fields).add)
+    assert ("write-default" in planned, '"x"' in planned) == (version > 2, version > 2)
+
+
+@pytest.mark.parametrize("place", ["column_types.n", "schema.columns[0].type", "schemas[0].columns[0].type"])
+def test_a_default_of_a_new_table_of_version_2_is_refused(place: str) -> None:
+    columns = [{"name": "n", "type": "int default 7"}]
+    options: dict[str, dict[str, Any]] = {
+        "column_types.n": {"column_types": {"n": "int default 7"}},
+        "schema.columns[0].type": {"schema": {"columns": columns}},
+        "schemas[0].columns[0].type": {
+            "table_identifier": "ns.${/kind}",
+            "schemas": [{"tables": "ns.*", "columns": columns}],
         },
-    )
-    lake.write(['{"id":1}'])
-    lake.write(['{"id":2,"n":1}', '{"id":3}'])
-    assert [row.get("n") for row in lake.rows["ns.t"]] == [None, 1, None]
+    }
+    sink = {"table_identifier": "ns.t", "auto_create": True, **options[place]}
+    pipeline = {"source": {"http": {}}, "sink": [{"iceberg": sink}]}
+    with pytest.raises(SettingsErrors, match="format-version: 3") as refused:
+        parse_text(json.dumps({"p": pipeline}), PLUGINS)
+    assert place in str(refused.value)
+    sink["table_properties"] = {"format-version": "3"}
+    parse_text(json.dumps({"p": pipeline}), PLUGINS)
+
+
+@pytest.mark.parametrize(
+    "text", ["int default 2147483648", "long default 1.5", "fixed[2] default AQ==", "double default 1e999"]
+)
+def test_a_default_is_never_cut(text: str) -> None:
+    with pytest.raises(SettingsError):
+        declared(text)
 
 
 def test_types_without_defaults_have_none() -> None:

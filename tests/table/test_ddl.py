@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import LongType, NestedField, StructType
+from pyspark.sql import SparkSession
 
+from calve.catalog.catalog import Catalog
 from calve.table.ddl import add_columns, create_table
 from calve.table.definition import schema_from_columns
 
@@ -47,11 +50,22 @@ def test_odd_names_and_texts_are_quoted() -> None:
 
 def test_added_columns_are_named_by_their_paths() -> None:
     struct = {"type": "struct", "fields": [{"id": 1, "name": "x", "required": False, "type": "long", "doc": "X"}]}
+    struct["fields"][0]["write-default"] = 7
     added = [
         ((), "n", "long", "it's", 5),
         ((), "v", "variant", "", None),
         (("s", "element"), "two words", struct, "", None),
     ]
     assert add_columns("c.n.t", added) == (
-        "ALTER TABLE c.n.t ADD COLUMNS (\n  n bigint DEFAULT 5 COMMENT 'it\\'s',\n  v variant,\n  s.element.`two words` struct<x: bigint COMMENT 'X'>\n);"
+        "-- Calve also sets defaults, for which Iceberg has no Spark SQL: n 5, s.element.`two words`.x 7\n"
+        "ALTER TABLE c.n.t ADD COLUMNS (\n  n bigint COMMENT 'it\\'s',\n  v variant,\n  s.element.`two words` struct<x: bigint COMMENT 'X'>\n);"
     )
+
+
+@pytest.mark.spark
+def test_spark_runs_the_statements_for_columns_with_defaults(spark: SparkSession, lake: Catalog) -> None:
+    columns = [{"name": "id", "type": "long"}, {"name": "s", "type": "string default 'it''s'", "required": True}]
+    create = create_table("lake.db.with_defaults", schema_from_columns(columns), properties={"format-version": "3"})
+    for statement in (create, add_columns("lake.db.with_defaults", [((), "n", "int", "", 5)])):
+        spark.sql(statement.removesuffix(";"))
+    assert spark.table("lake.db.with_defaults").columns == ["id", "s", "n"]

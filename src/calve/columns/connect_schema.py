@@ -96,9 +96,10 @@ def overlay(declared: Node, observed: Node) -> Node:
 
 
 def _node(field: Field) -> Node:
-    """Return the kind of a field's decoded values, with its description."""
+    """Return the kind of a field's decoded values, with its description and default."""
     node = _kind(field)
-    return replace(node, doc=field.doc) if field.doc else node
+    has_note = field.doc or field.default is not None
+    return replace(node, doc=field.doc, default=field.default) if has_note else node
 
 
 def _kind(field: Field) -> Node:

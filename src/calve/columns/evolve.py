@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from calve.event.column_names import (
     Refusal,
     folded,
 )
+from calve.table.defaults import DEFAULTS_SINCE, default_value, without_defaults
 from calve.table.kinds import OTHER, named
 from calve.table.loaded import Table
 
@@ -140,7 +142,8 @@ def plan_evolution(
     add = list(_added(new, columns, _Types(names, types)))
     if names.refused:
         add = list(_added(_by_priority(new), columns, _Types(ColumnNames(columns, limit), types)))
-    add = add if table.format_version > 2 else [column._replace(default=None) for column in add]
+    if table.format_version < DEFAULTS_SINCE:
+        add = [column._replace(kind=without_defaults(column.kind), default=None) for column in add]
     return Evolution(add, list(_wider(widened(fields, columns), ())), names.refused)
 
 
@@ -311,6 +314,9 @@ class _Types:
     def column(self, number: int, name: str, node: Node, path: ColumnPath) -> iceberg.NestedField:
         """Return a column of the struct at a path, with its default."""
         kind, default = self.of(node, path.field(name)), self._types.default(path.field(name).steps)
+        if default is None and node.default is not None:
+            with suppress(ValueError):  # the column has another type than the schema says
+                default = default_value(kind, node.default)
         defaults = {} if default is None else {"initial_default": default, "write_default": default}
         return iceberg.NestedField(number, name, kind, required=False, doc=node.doc or None, **defaults)
 

@@ -61,6 +61,7 @@ class Node:
             `key`).
         digits: Of a decimal: the digits before and after the point; of a fixed: its length, and 0.
         doc: What a schema says of its meaning; the first one counts. Nodes that differ in it only are equal.
+        default: The value of events without the field, as a text of JSON; the first one counts, as of `doc`.
         count: How many values a field of a struct has, so that the name in most events can be chosen; 0 for all others.
             Equal nodes may differ in it.
     """
@@ -69,6 +70,7 @@ class Node:
     fields: dict[str, Node] = field(default_factory=dict)
     digits: tuple[int, int] = (0, 0)
     doc: str = field(default="", compare=False)
+    default: str | None = field(default=None, compare=False)
     count: int = field(default=1, compare=False)
 
     def encodable(self) -> Node:
@@ -126,7 +128,8 @@ def join(first: Node, second: Node) -> Node:
     A struct keeps a bounded number of fields, the first ones.
     """
     joined = _join(first, second)
-    return replace(joined, doc=first.doc or second.doc, count=first.count + second.count)
+    default = second.default if first.default is None else first.default
+    return replace(joined, doc=first.doc or second.doc, default=default, count=first.count + second.count)
 
 
 def _join(first: Node, second: Node) -> Node:

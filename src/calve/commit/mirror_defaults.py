@@ -6,22 +6,12 @@ version 3.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-__all__ = ["DEFAULT", "new_defaults", "without_defaults"]
+from calve.table.defaults import INITIAL
 
-DEFAULT = "initial-default"
-
-
-def without_defaults(kind: Any, kept: Collection[str] = ()) -> Any:
-    """Return a type, or fields, of a schema without defaults, at any depth, but those of some kinds."""
-    if isinstance(kind, list):
-        return [without_defaults(part, kept) for part in kind]
-    if isinstance(kind, dict):
-        dropped = {DEFAULT, "write-default"}.difference(kept)
-        return {key: without_defaults(part, kept) for key, part in kind.items() if key not in dropped}
-    return kind
+__all__ = ["new_defaults"]
 
 
 def new_defaults(fields: list[dict[str, Any]], had: Mapping[str, str]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -36,10 +26,10 @@ def _new(
     path = (*path, field["name"])
     new = {**field, "type": _new_below(field["type"], path, had, defaults)}
     name = ".".join(path)
-    if DEFAULT in field and name in had:
-        del new[DEFAULT]
-    elif DEFAULT in field:
-        defaults[name] = field[DEFAULT]
+    if INITIAL in field and name in had:
+        del new[INITIAL]
+    elif INITIAL in field:
+        defaults[name] = field[INITIAL]
     return new
 
 

@@ -16,11 +16,12 @@ from pyiceberg.types import StructType
 
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import retried
-from calve.commit.mirror_defaults import new_defaults, without_defaults
+from calve.commit.mirror_defaults import new_defaults
 from calve.engine.java.errors import java_errors
 from calve.errors import CalveError
 from calve.event.column_names import ColumnNames, ColumnPath
 from calve.sources.source import SourceTable
+from calve.table.defaults import without_defaults
 from calve.table.schema import names_by_id, read_schema
 
 __all__ = ["follow", "noted"]

@@ -59,7 +59,7 @@ class Defaults:
 
     def fill(self, rows: pa.Table, at: Mask | None = None) -> pa.Table:
         """Return events, or typed rows, whose missing fields have their defaults; those `at` some positions only."""
-        if not self or (is_typed(rows) and not self._inner and not self._missing(rows[TYPED].type.names)):
+        if not self or (is_typed(rows) and self._has_all(rows[TYPED].type)):
             return rows
         rows = with_text(rows)
         texts = whole_array(rows[EVENT])
@@ -85,12 +85,27 @@ class Defaults:
         body = (text.encode() if isinstance(text, str) else text).rstrip(_BLANK)
         return body[:-1] + b"," + missing + b"}" if missing else body
 
+    def _has_all(self, kind: pa.StructType) -> bool:
+        """Return whether typed rows have all fields: an example of their type stays as it is."""
+        example, filled = _example(kind), _example(kind)
+        _fill_fields(self._inner, {}, self._ignores_case, filled)
+        return example == filled and not self._missing(kind.names)
+
     def _missing(self, names: Iterable[str]) -> list[str]:
         present = {*map(self._folded, names)}
         return [name for name in self._texts if self._folded(name) not in present]
 
     def _folded(self, name: str) -> str:
         return folded(name) if self._ignores_case else name
+
+
+def _example(kind: pa.DataType) -> Any:
+    """Return a value with all the fields of a type, and null for what is no struct."""
+    if pa.types.is_struct(kind):
+        return {field.name: _example(field.type) for field in kind}
+    if pa.types.is_map(kind):
+        return {"": _example(kind.item_type)}
+    return [_example(kind.value_type)] if hasattr(kind, "value_type") else None
 
 
 def _default(field: Mapping[str, Any]) -> Any:

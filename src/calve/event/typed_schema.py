@@ -1,18 +1,21 @@
-"""Declares the fields of typed rows, from their columns; a field's metadata may have its description (`doc`)."""
+"""Declares the fields of typed rows, from their columns; metadata may have a description and a default."""
 
 from __future__ import annotations
 
 import functools
+import json
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
 from calve.event.envelope.schema import Field, text_of
+from calve.event.json_text import value_texts
 
-__all__ = ["declaration", "described", "with_doc", "without_empty_nanoseconds"]
+__all__ = ["annotated", "declaration", "described", "has_default", "without_empty_nanoseconds"]
 
-_DOC = b"doc"
-"""The key of a field's description in its Arrow metadata."""
+_DOC, _DEFAULT = b"doc", b"default"
+"""The keys of a field's description and default in its Arrow metadata."""
 
 _LISTS = (
     pa.types.is_list,
@@ -28,22 +31,31 @@ _INT_BITS = 32
 
 @functools.lru_cache(64)
 def declaration(schema: pa.Schema) -> str:
-    """Return the text for the column `_schema` of rows with these columns, without their descriptions."""
-    return text_of(_without_docs(_field("", pa.struct(list(schema)))))
+    """Return the text for the column `_schema` of rows with these columns, without descriptions and defaults."""
+    return text_of(_bare(_field("", pa.struct(list(schema)))))
 
 
 def described(kind: pa.StructType) -> str:
-    """Return the text for the column `_schema` of these rows, with the descriptions of their fields."""
+    """Return the text for the column `_schema` of these rows, with the descriptions and defaults of their fields."""
     return text_of(_field("", kind))
 
 
-def with_doc(name: str, kind: pa.DataType, doc: str) -> pa.Field:
-    """Return a field with its description, if that is not empty."""
-    return pa.field(name, kind, metadata={_DOC: doc} if doc else None)
+def annotated(name: str, kind: pa.DataType, doc: str, default: Any = None) -> pa.Field:
+    """Return a field with its description, if that is not empty, and its default: a value of its type, or None."""
+    metadata = {_DOC: doc} if doc else {}
+    if default is not None and not pa.types.is_nested(kind):
+        text = value_texts(pa.array([default], kind))[0].as_py()
+        metadata[_DEFAULT] = json.loads(text) if text.startswith(b'"') else text
+    return pa.field(name, kind, metadata=metadata or None)
 
 
-def _without_docs(field: Field) -> Field:
-    return replace(field, doc="", fields=tuple(map(_without_docs, field.fields)))
+def has_default(field: pa.Field) -> bool:
+    """Return whether `annotated` gave a default to a field."""
+    return _DEFAULT in (field.metadata or {})
+
+
+def _bare(field: Field) -> Field:
+    return replace(field, doc="", default=None, fields=tuple(map(_bare, field.fields)))
 
 
 def without_empty_nanoseconds(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -84,7 +96,9 @@ def _field(name: str, kind: pa.DataType) -> Field:
 
 
 def _described(field: pa.Field) -> Field:
-    return replace(_field(field.name, field.type), doc=(field.metadata or {}).get(_DOC, b"").decode())
+    metadata = field.metadata or {}
+    default = metadata[_DEFAULT].decode() if _DEFAULT in metadata else None
+    return replace(_field(field.name, field.type), doc=metadata.get(_DOC, b"").decode(), default=default)
 
 
 def _number(name: str, kind: pa.DataType) -> Field | None:

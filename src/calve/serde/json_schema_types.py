@@ -6,6 +6,7 @@ several types is a string, which holds any JSON: nothing is lost. A schema that 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -57,6 +58,7 @@ class _Facts:
     types: frozenset[str] | None = None
     formats: list[str] = field(default_factory=list)
     docs: list[str] = field(default_factory=list)
+    defaults: list[Any] = field(default_factory=list)
     properties: dict[str, list[_Node]] = field(default_factory=dict)
     items: list[_Node] = field(default_factory=list)
     others: list[_Node] = field(default_factory=list)
@@ -69,6 +71,7 @@ class _Facts:
             self.types = types if self.types is None else _both(self.types, types)
         self.formats += [str(schema["format"])] if "format" in schema else []
         self.docs += [doc] if (doc := doc_of(schema.get("description"))) else []
+        self.defaults += [schema["default"]] if "default" in schema else []
         if isinstance(properties := schema.get("properties"), Mapping):
             for name, schema_of_property in properties.items():
                 self.properties.setdefault(name, []).append(node.at(schema_of_property))
@@ -87,6 +90,14 @@ class _Facts:
     def doc(self) -> str:
         """The first description, or an empty text."""
         return self.docs[0] if self.docs else ""
+
+    @property
+    def default(self) -> str | None:
+        """The first default, as in `Field`; None: there is none, or it is null or no scalar."""
+        value = self.defaults[0] if self.defaults else None
+        if value is None or isinstance(value, dict | list):
+            return None
+        return value if isinstance(value, str) else json.dumps(value)
 
     @property
     def is_open(self) -> bool:
@@ -125,7 +136,8 @@ class _Reader:
         """Return the declaration of a value; what its schemas leave open is a string."""
         facts = self._facts(nodes)
         field = self._typed(name, facts, depth) if depth < _DEEPEST else Field(name, "string")
-        return replace(field, doc=facts.doc) if facts.doc else field
+        has_note = facts.doc or facts.default is not None
+        return replace(field, doc=facts.doc, default=facts.default) if has_note else field
 
     def _typed(self, name: str, facts: _Facts, depth: int) -> Field:
         kind = facts.kind
@@ -244,5 +256,5 @@ def _is_null(schema: Any) -> bool:
 
 def _same(fields: Sequence[Field]) -> Field:
     """Return the declaration that alternatives share; a string if they differ."""
-    first = replace(fields[0], doc="")
-    return first if all(replace(field, doc="") == first for field in fields) else Field(first.name, "string")
+    bare = [replace(field, doc="", default=None) for field in fields]
+    return bare[0] if all(field == bare[0] for field in bare) else Field(bare[0].name, "string")

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
+from calve.event.typed_schema import has_default
+
 __all__ = ["joined", "unified"]
 
 _WIDER = {(pa.int32(), pa.int64()), (pa.float32(), pa.float64())}
@@ -50,9 +52,13 @@ def unified(first: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 def _struct(first: pa.StructType, other: pa.StructType) -> pa.StructType | None:
     fields = {field.name: field for field in first}
+    if any(has_default(field) for field in first if other.get_field_index(field.name) < 0):
+        return None  # a null would hide that the row lacks the field
     for field in other:
         field_before = fields.get(field.name)
         kind = field.type if field_before is None else unified(field_before.type, field.type)
+        if field_before is None and has_default(field):
+            return None
         if kind is None:
             return None
         fields[field.name] = (field_before or field).with_type(kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pyiceberg import types as iceberg
@@ -18,6 +18,7 @@ from calve.table.schema import read_type
 __all__ = ["add_columns", "create_table", "set_identifier_fields", "type_sql", "widen_column", "write_ordered_by"]
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").fullmatch
+_DEFAULT = "write-default"
 _PLURALS = {"year": "years", "month": "months", "day": "days", "hour": "hours"}
 
 
@@ -30,7 +31,12 @@ def create_table(
 ) -> str:
     """Return the statement that creates a table; `identifier` begins with the catalog's name."""
     columns = [f"  {_name(field.name)} {type_sql(field.field_type)}{_constraint(field)}" for field in schema.fields]
-    clauses = [f"CREATE TABLE {_dotted(identifier)} (", ",\n".join(columns), ") USING iceberg"]
+    clauses = [
+        *_note(_defaults(json.loads(schema.model_dump_json()), ())),
+        f"CREATE TABLE {_dotted(identifier)} (",
+        ",\n".join(columns),
+        ") USING iceberg",
+    ]
     if partition_fields:
         clauses.append(
             f"PARTITIONED BY ({', '.join(_partition(*partition_field) for partition_field in partition_fields)})"
@@ -59,10 +65,16 @@ def write_ordered_by(identifier: str, sort_fields: Sequence[tuple[str, str]]) ->
 def add_columns(identifier: str, added: Sequence[tuple[Sequence[str], str, Any, str, Any]]) -> str:
     """Return the statement that adds columns: the path of the struct, name, type in JSON, doc and default of each."""
     columns = [
-        f"  {'.'.join(map(_name, (*parent, name)))} {type_sql(read_type(kind))}{_default(default)}{_comment(doc)}"
-        for parent, name, kind, doc, default in added
+        f"  {'.'.join(map(_name, (*parent, name)))} {type_sql(read_type(kind))}{_comment(doc)}"
+        for parent, name, kind, doc, _ in added
     ]
-    return "\n".join([f"ALTER TABLE {_dotted(identifier)} ADD COLUMNS (", ",\n".join(columns), ");"])
+    fields = [{"name": name, "type": kind, _DEFAULT: default} for _, name, kind, _, default in added]
+    defaults = [
+        default
+        for (parent, *_), field in zip(added, fields, strict=True)
+        for default in _defaults({"type": "struct", "fields": [field]}, tuple(parent))
+    ]
+    return "\n".join([*_note(defaults), f"ALTER TABLE {_dotted(identifier)} ADD COLUMNS (", ",\n".join(columns), ");"])
 
 
 def widen_column(identifier: str, name: str, kind: str) -> str:
@@ -92,14 +104,26 @@ def _partition(column: str, transform: str) -> str:
 
 
 def _constraint(field: iceberg.NestedField) -> str:
-    default = json.loads(field.model_dump_json()).get("write-default")
-    return f"{' NOT NULL' if field.required else ''}{_default(default)}{_comment(field.doc)}"
+    return f"{' NOT NULL' if field.required else ''}{_comment(field.doc)}"
 
 
-def _default(value: Any) -> str:
-    """Return the clause of a default, in the JSON of Iceberg's schemas."""
-    text = spark_text(value) if isinstance(value, str) else json.dumps(value)
-    return "" if value is None else f" DEFAULT {text}"
+def _defaults(kind: Any, path: tuple[str, ...]) -> Iterator[str]:
+    """Yield the defaults in a type, in the JSON of Iceberg's schemas, with the names of their columns."""
+    if not isinstance(kind, dict):
+        return
+    for below in ("element", "value"):
+        yield from _defaults(kind.get(below), (*path, below))
+    for field in kind.get("fields", ()):
+        inner = (*path, field["name"])
+        value = field.get(_DEFAULT)
+        if value is not None:
+            yield f"{'.'.join(map(_name, inner))} {spark_text(value) if isinstance(value, str) else json.dumps(value)}"
+        yield from _defaults(field["type"], inner)
+
+
+def _note(defaults: Iterable[str]) -> list[str]:
+    listed = ", ".join(defaults)
+    return [f"-- Calve also sets defaults, for which Iceberg has no Spark SQL: {listed}"] if listed else []
 
 
 def _comment(doc: str | None) -> str:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
-from decimal import Decimal
 from typing import Any
 
 from pyiceberg import types as iceberg
-from pyiceberg.expressions.literals import literal
 
 from calve.errors import SettingsError
+from calve.table.defaults import default_value
 from calve.table.kinds import PRIMITIVES, Limit, named, primitive
 
 __all__ = ["ALLOWED_TYPES", "declared", "parse_type"]
@@ -40,12 +39,9 @@ def declared(text: str, next_id: Callable[[], int] | None = None) -> tuple[icebe
         return kind, None
     value = parts[2][1:-1] if len(parts[2]) > 1 and parts[2][0] == parts[2][-1] in "'\"" else parts[2]
     try:
-        if isinstance(kind, iceberg.DecimalType):
-            exact = Decimal(value).quantize(Decimal(1).scaleb(-kind.scale))
-            value = str(exact) if exact == Decimal(value) else value
-        return kind, literal(value).to(kind).value
-    except (ValueError, TypeError, ArithmeticError) as error:
-        hint = "Write numbers, true, false, texts, dates, ISO 8601 times or UUIDs; other types have no default here"
+        return kind, default_value(kind, value)
+    except ValueError as error:
+        hint = "Write numbers, true, false, texts, dates, ISO 8601 times, UUIDs or Base64; other types have no default"
         raise SettingsError(f"{value!r} cannot be the default of a {kind}", step="settings", hint=hint) from error
 
 

@@ -31,6 +31,7 @@ class Field:
         precision: The digits of a decimal, 0 if unknown; the length of a `fixed`.
         pairs: Whether JSON has a map as an array of pairs, because its keys are not strings.
         doc: What the schema says of the field's meaning, or empty.
+        default: The value of a row without the field, as the text that it would have in JSON, without quotes.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Field:
     precision: int = 0
     pairs: bool = False
     doc: str = ""
+    default: str | None = None
 
 
 def row_schema(envelope: Any) -> Field | None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import struct
+import uuid
+from decimal import Decimal
 from typing import Any
 
 from calve.event.reject import cut
 from calve.serde.avro.schema import NO_DEFAULT, Type
 from calve.serde.format import UnsupportedSchemaError
 
-__all__ = ["encoded"]
+__all__ = ["column_default", "encoded"]
 
 _ERRORS = (KeyError, TypeError, ValueError, AttributeError, OverflowError, struct.error)
 
@@ -24,6 +26,27 @@ def encoded(kind: Type, default: Any) -> bytes:
         return _value(kind, default)
     except _ERRORS:
         raise UnsupportedSchemaError(f"the default {cut(default)} is no {kind.short_name}") from None
+
+
+def column_default(kind: Type, default: Any) -> Any:
+    """Return a default as a value that Arrow takes for the type's column; None: the column has none."""
+    if default is NO_DEFAULT or default is None:
+        return None
+    try:
+        _value(kind, default)
+    except _ERRORS:
+        return None  # it is an error only where a record needs it
+    if kind.kind == "union":
+        branches = [branch for branch in kind.parts if branch.kind != "null"]
+        return column_default(branches[0], default) if len(branches) == 1 else None
+    if kind.logical == "decimal":
+        unscaled = int.from_bytes(default.encode("latin-1"), "big", signed=True)
+        return Decimal(unscaled).scaleb(-kind.digits[1]) if abs(unscaled) < 10 ** kind.digits[0] else None
+    if kind.logical == "uuid":
+        return uuid.UUID(default).bytes if kind.kind == "string" else default.encode("latin-1")
+    if kind.logical == "duration" or kind.kind in ("array", "map", "record"):
+        return None
+    return default.encode("latin-1") if kind.kind in ("bytes", "fixed") else default
 
 
 def _value(kind: Type, value: Any) -> bytes:

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from calve.event.reject import cut
-from calve.event.typed_schema import with_doc
-from calve.serde.avro.defaults import encoded
+from calve.event.typed_schema import annotated
+from calve.serde.avro.defaults import column_default, encoded
 from calve.serde.avro.schema import NO_DEFAULT, RecordField, Type
 from calve.serde.format import UnsupportedSchemaError
 
@@ -223,7 +223,7 @@ def _arrow(kind: Type) -> pa.DataType:
     """Return the Arrow type of the column of a type."""
     match kind.kind:
         case "record":
-            return pa.struct([with_doc(field.name, _arrow(field.type), field.doc) for field in kind.fields])
+            return pa.struct([_column(field) for field in kind.fields])
         case "array":
             return pa.large_list(_arrow(kind.parts[0]))
         case "map":
@@ -235,6 +235,10 @@ def _arrow(kind: Type) -> pa.DataType:
     if kind.kind == "fixed" and not kind.logical:
         return pa.binary(kind.size)
     return _TYPES[kind.logical or kind.kind]
+
+
+def _column(field: RecordField) -> pa.Field:
+    return annotated(field.name, _arrow(field.type), field.doc, column_default(field.type, field.default))
 
 
 def _union_type(kind: Type) -> pa.DataType:

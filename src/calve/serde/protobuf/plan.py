@@ -11,7 +11,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-from calve.event.typed_schema import with_doc
+from calve.event.typed_schema import annotated
 from calve.serde.protobuf.descriptors import Enum, MessageField, MessageType
 from calve.serde.protobuf.schema import Schema
 from calve.serde.protobuf.tokens import ProtoError
@@ -51,6 +51,7 @@ class MessageColumn:
         of: The fields of a struct; the element of a list; key and value of a map; the scalar of a wrapper.
         enum: The type of an enum.
         doc: The comment at the field.
+        is_declared: Whether the schema says the `default`, which a new column then has, too.
     """
 
     name: str
@@ -62,6 +63,7 @@ class MessageColumn:
     of: tuple[MessageColumn, ...] = ()
     enum: Enum | None = field(default=None, repr=False)
     doc: str = field(default="", compare=False)
+    is_declared: bool = field(default=False, compare=False)
 
     @cached_property
     def by_number(self) -> Mapping[int, MessageColumn]:
@@ -86,7 +88,7 @@ def arrow_type(column: MessageColumn) -> pa.DataType:
     """Return the Arrow type of a column's values."""
     match column.kind:
         case "struct":
-            return pa.struct([with_doc(child.name, arrow_type(child), child.doc) for child in column.of])
+            return pa.struct([_arrow_field(child) for child in column.of])
         case "list":
             return pa.large_list(arrow_type(column.of[0]))
         case "map":
@@ -96,6 +98,11 @@ def arrow_type(column: MessageColumn) -> pa.DataType:
         case "timestamp":
             return _TIMESTAMP
     return SCALARS.get(column.kind, pa.large_string())
+
+
+def _arrow_field(column: MessageColumn) -> pa.Field:
+    default = column.default if column.is_declared else None
+    return annotated(column.name, arrow_type(column), column.doc, default)
 
 
 def with_text_timestamps(column: MessageColumn) -> MessageColumn:
@@ -140,7 +147,8 @@ class _Planner:
             return replace(column, missing="required")
         is_scalar = column.kind in SCALARS or column.kind == "enum"
         if is_scalar and declared.default is not None:
-            return replace(column, missing="default", default=_default(column.kind, declared.default))
+            default = _default(column.kind, declared.default)
+            return replace(column, missing="default", default=default, is_declared=True)
         has_presence = not message.is_proto3 or declared.label or declared.oneof or not is_scalar
         return column if has_presence else _zero(replace(column, missing="default"))
 

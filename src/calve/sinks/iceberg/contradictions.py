@@ -100,3 +100,20 @@ def _of_format_version(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
         yield "table_properties.format-version", f"must be 1, 2 or 3, found {version}"
     elif version == "1" and settings.changes:
         yield "table_properties.format-version", "must be 2 or 3: version 1 has no row-level deletes"
+    if version != "3" and settings.auto_create and (settings.schema or settings.column_types or settings.schemas):
+        yield from _of_defaults(settings)
+
+
+def _of_defaults(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
+    from calve.sinks.iceberg.declared import has_default
+
+    types = {f"column_types.{name}": kind for name, kind in settings.column_types.items()}
+    declared = {"schema": settings.schema} if settings.schema else {}
+    for place, schema in [*declared.items(), *((f"schemas[{at}]", own) for at, own in enumerate(settings.schemas))]:
+        types |= {f"{place}.columns[{at}].type": column.type for at, column in enumerate(schema.columns)}
+    for place, kind in types.items():
+        if has_default(kind):
+            yield (
+                place,
+                "has a default, which a new table of version 2 cannot have: add table_properties: {format-version: 3}",
+            )

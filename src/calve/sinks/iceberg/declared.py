@@ -22,6 +22,7 @@ from calve.table.type_text import declared
 __all__ = [
     "check_transform",
     "check_type",
+    "has_default",
     "metadata_faults",
     "partition_faults",
     "schema_faults",
@@ -55,6 +56,14 @@ def type_fault(text: str) -> str | None:
     except SettingsError as error:
         return str(error)
     return None
+
+
+def has_default(text: str) -> bool:
+    """Return whether a type has a default; a text that is no type has none."""
+    try:
+        return declared(text)[1] is not None
+    except SettingsError:
+        return False
 
 
 def schema_faults(

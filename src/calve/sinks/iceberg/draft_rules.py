@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -16,7 +17,9 @@ from calve.errors import CalveError
 from calve.reduce.key import identified
 from calve.sinks.iceberg.inferred import fitted
 from calve.sinks.iceberg.metadata_columns import NONE, MetadataColumns
+from calve.table.defaults import DEFAULTS_SINCE, without_defaults
 from calve.table.loaded import INFERRED, Table
+from calve.table.schema import read_schema
 
 if TYPE_CHECKING:
     from calve.sinks.iceberg.settings import IcebergSettings
@@ -39,6 +42,7 @@ class DraftRules:
         metadata: The columns that get metadata.
         declared: Patterns of tables whose columns are declared.
         evolves: Whether events with a field that cannot become a column are rejected.
+        has_defaults: Whether new columns have defaults.
     """
 
     types: ColumnTypes = field(default_factory=ColumnTypes)
@@ -49,6 +53,7 @@ class DraftRules:
     metadata: MetadataColumns = NONE
     declared: tuple[str, ...] = ()
     evolves: bool = False
+    has_defaults: bool = False
 
     @staticmethod
     def of(settings: IcebergSettings, metadata: MetadataColumns) -> DraftRules:
@@ -62,7 +67,13 @@ class DraftRules:
             metadata,
             tuple(schema.tables for schema in settings.schemas),
             settings.schema_evolution,
+            int(settings.table_properties.get("format-version", 2)) >= DEFAULTS_SINCE,
         )
+
+    def schema(self, inferred: Inferred) -> Schema:
+        """Return the columns of a new table, with defaults if its version has them; none without values."""
+        schema = inferred.to_schema(types=self.types, case_insensitive=self.case_insensitive)
+        return schema if self.has_defaults else read_schema(json.dumps(without_defaults(schema.model_dump())))
 
     @property
     def may_reject(self) -> bool:
@@ -83,7 +94,7 @@ class DraftRules:
 
     def draft(self, name: str, inferred: Inferred) -> Table | None:
         """Return the table with columns for all fields; None if it cannot be created."""
-        schema = inferred.to_schema(types=self.types, case_insensitive=self.case_insensitive)
+        schema = self.schema(inferred)
         if not schema.fields:
             return None
         schema = self.metadata.complete(schema)

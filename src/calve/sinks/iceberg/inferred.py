@@ -42,6 +42,8 @@ _WHY_TEXT = {
     ),
 }
 """Why a column is a string although its values are not plain texts, a possible other type, and what it needs."""
+_NO_DEFAULT = {"initial_default": None, "write_default": None}
+"""Of a column with another type than its schema's."""
 _MIXED_KEY = "long"
 """The possible other type of such a column in the key or a partition: a double cannot be there."""
 
@@ -104,7 +106,7 @@ def fitted(schema: Schema, settings: NewTableSettings, types: ColumnTypes) -> Sc
     fields = []
     for field in schema.fields:
         kind = _fitted(field, partitions.get(field.name, []), settings) if types.of([field.name]) is None else None
-        fields.append(field.model_copy(update={"field_type": kind}) if kind else field)
+        fields.append(field.model_copy(update={"field_type": kind, **_NO_DEFAULT}) if kind else field)
     highest = schema.highest_field_id
     for name in absent_partitions(schema, settings):
         highest += 1

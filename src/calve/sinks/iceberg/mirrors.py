@@ -14,12 +14,12 @@ from pyiceberg.types import IcebergType, StructType
 
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
-from calve.commit.mirror_defaults import DEFAULT, without_defaults
 from calve.commit.mirror_schema import noted
 from calve.event.column_names import ColumnNames, type_faults
 from calve.reduce.key import Key
 from calve.route.by_table import ByTable
 from calve.sources.source import SourceTable
+from calve.table.defaults import INITIAL, without_defaults
 from calve.table.kinds import primitive
 from calve.table.loaded import Absent, Draft, Table
 from calve.table.schema import read_schema
@@ -130,7 +130,7 @@ class Mirrors:
 
     def _narrowed(self, table: SourceTable, target: str) -> SourceTable:
         whole: dict[str, Any] = json.loads(table.schema_json)
-        fields = [field for field in without_defaults(whole["fields"], [DEFAULT]) if field["name"] in self._fields]
+        fields = [field for field in without_defaults(whole["fields"], [INITIAL]) if field["name"] in self._fields]
         ids = _numbers(fields)
         next_id = itertools.count(max(ids, default=0) + 1).__next__
         fields = [

@@ -292,7 +292,7 @@ class SinkTargets:
                 return self._create(name, columns, [asdict(field) for field in given.partition_spec])
         if not is_drafted and (draft := rules.contended(name, inferred)):
             return Draft(draft)
-        schema = inferred.to_schema(types=rules.types, case_insensitive=own.case_insensitive)
+        schema = rules.schema(inferred)
         if not schema.fields:
             what = f"no field with a value can become a column, so the table {name} cannot be created"
             return Absent(Code.NO_MATCHING_FIELDS.value, what)

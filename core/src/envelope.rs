@@ -12,6 +12,7 @@ use crate::text::Text;
 use std::rc::Rc;
 
 /// The operations, by their numbers (`calve.event.envelope.core_spec.OPERATIONS`).
+const INSERT: i32 = 0;
 const UPDATE: i32 = 1;
 const DELETE: i32 = 2;
 
@@ -41,6 +42,8 @@ pub struct Format {
     pub has_whole_before: bool,
     pub placeholder: Rc<Placeholder>,
     pub may_be_wrapped: bool,
+    /// The payload itself is the row, and is inserted; there are no slots.
+    pub is_plain: bool,
     /// The values that are wanted as metadata, and whether they are numbers.
     pub metadata: Vec<(usize, bool)>,
     /// Columns of keys; an update that changes one is left.
@@ -129,6 +132,9 @@ impl Envelopes {
                 schema = self.wrapped(parser, key, found)?;
                 return Ok(());
             }
+            if self.format.is_plain {
+                return Err(NeedsExact);
+            }
             loop {
                 found.member(&self.format.slots, parser, key)?;
                 if !parser.more(b'}')? {
@@ -172,15 +178,16 @@ impl Envelopes {
         if parser.peek() != b'{' {
             return Err(NeedsExact);
         }
+        if self.format.is_plain {
+            return found.after.read(parser);
+        }
         parser.object(|parser, key| found.member(&self.format.slots, parser, key))
     }
 
     /// Adds the row of an envelope to the columns; false: it is about none.
     fn take(&self, found: &Found, schema: i32, columns: &mut Columns) -> Fast<bool> {
         let format = &self.format;
-        let word = Parser::new(found.values[format.operation].ok_or(NeedsExact)?).string()?;
-        let meant = word.with(|word| format.words.iter().find(|(text, _)| text == word).map(|(_, meant)| *meant))?;
-        let Some(operation) = meant.ok_or(NeedsExact)? else { return Ok(false) };
+        let Some(operation) = format.meant(found)? else { return Ok(false) };
         let row = if operation == DELETE && format.has_whole_before { &found.before } else { &found.after };
         if operation == UPDATE && !format.keys.is_empty() && !found.after.has_same(&found.before, &format.keys)? {
             return Err(NeedsExact);
@@ -193,6 +200,18 @@ impl Envelopes {
         columns.operations.push(operation);
         columns.schemas.push(schema);
         Ok(true)
+    }
+}
+
+impl Format {
+    /// The operation of an envelope; None: it is about no row.
+    fn meant(&self, found: &Found) -> Fast<Option<i32>> {
+        if self.is_plain {
+            return Ok(Some(INSERT));
+        }
+        let word = Parser::new(found.values[self.operation].ok_or(NeedsExact)?).string()?;
+        let meant = word.with(|word| self.words.iter().find(|(text, _)| text == word).map(|(_, meant)| *meant))?;
+        meant.ok_or(NeedsExact)
     }
 }
 

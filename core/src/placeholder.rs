@@ -89,7 +89,8 @@ impl Placeholder {
         }
         let key = parser.key()?;
         let has = |text: &Vec<u8>| value.windows(text.len()).any(|part| part == text.as_slice());
-        if GEOMETRY.contains(&key.raw) && self.geometries.iter().any(has) {
+        let may_be_geometry = key.escaped || GEOMETRY.contains(&key.raw);
+        if may_be_geometry && (value.contains(&b'\\') || self.geometries.iter().any(has)) {
             return Err(NeedsExact);
         }
         let is_text = |text: Text| text.with(|text| text == self.texts[0].as_slice());

@@ -124,9 +124,15 @@ impl<'a> Spec<'a> {
         let (may_be_wrapped, has_whole_before) = (self.flag()?, self.flag()?);
         let placeholder = Rc::new(self.placeholder()?);
         let (mut slots, mut values) = (vec![], 0);
-        slot(&mut slots, &mut values, self.text()?, Some(Slot::Before))?;
-        slot(&mut slots, &mut values, self.text()?, Some(Slot::After))?;
-        let operation = slot(&mut slots, &mut values, self.text()?, None)?;
+        let (before, after, operation) = (self.text()?, self.text()?, self.text()?);
+        let is_plain = operation.is_empty();
+        let operation = if is_plain {
+            0
+        } else {
+            slot(&mut slots, &mut values, before, Some(Slot::Before))?;
+            slot(&mut slots, &mut values, after, Some(Slot::After))?;
+            slot(&mut slots, &mut values, operation, None)?
+        };
         let words: usize = self.number()?;
         let words =
             (0..words).map(|_| Some((self.text()?.into(), self.text()?.parse().ok()))).collect::<Option<_>>()?;
@@ -135,7 +141,18 @@ impl<'a> Spec<'a> {
             metadata.push((slot(&mut slots, &mut values, self.text()?, None)?, self.flag()?));
         }
         let keys = self.texts()?;
-        Some(Format { slots, values, operation, words, has_whole_before, may_be_wrapped, metadata, keys, placeholder })
+        Some(Format {
+            slots,
+            values,
+            operation,
+            words,
+            has_whole_before,
+            may_be_wrapped,
+            is_plain,
+            metadata,
+            keys,
+            placeholder,
+        })
     }
 
     /// What a schema says of a value.

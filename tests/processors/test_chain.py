@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.event.columns import EVENT, ORIGINAL, PART
+from calve.event.envelope.decoder import EnvelopeDecoder, Envelopes
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.settings.problems import SettingsErrors
@@ -130,6 +131,13 @@ def test_the_parts_of_an_event_share_nothing() -> None:
     when = {"add_entries": {"entries": [{"key": "o/c", "value": 1, "add_when": '/query == "x"'}]}}
     found = run([inside, SPLIT, when, upper], {"query": "x y", "o": {"a": "v"}})
     assert found.events == [{"query": "x", "o": {"b": "V", "c": 1}}, {"query": "y", "o": {"b": "V"}}]
+
+
+def test_rows_of_decoded_values_keep_what_was_read() -> None:
+    record = b'{"schema":null,"payload":{"a":1}}'
+    decoded = EnvelopeDecoder(Envelopes("connect_json")).decode(pa.table({EVENT: pa.array([record], pa.binary())})).rows
+    processed = chain(ADD, to_integer("a")).run(decoded).rows
+    assert (processed[EVENT].to_pylist(), processed[ORIGINAL].to_pylist()) == ([b'{"a":1,"b":1}'], [record])
 
 
 def test_a_dead_letter_has_the_original_event() -> None:

@@ -115,7 +115,7 @@ def _kind(field: Field) -> Node:
         return Node(Kind.STRUCT, {inner.name: _node(inner) for inner in field.fields})
     if field.kind == "array" and field.fields:
         return Node(Kind.LIST, {ELEMENT: _node(field.fields[0])})
-    if field.kind == "map" and field.fields and not field.pairs:
+    if field.kind == "map" and field.fields and (field.has_scalar_keys or not field.pairs):
         keys = _node(field.fields[1]) if len(field.fields) > 1 else Node(Kind.STRING)
         return Node(Kind.MAP, {VALUE: _node(field.fields[0]), KEY: keys})
     return Node(_KINDS.get(field.kind, Kind.STRING))

@@ -20,6 +20,7 @@ from calve.columns.unknown_fields import finder
 from calve.columns.widen import needed, widest
 from calve.convert.scalar import MismatchError, Read, Rounded, bad, null_value, reader
 from calve.event.column_names import folded
+from calve.event.envelope.shape import WRAPPED
 from calve.event.exact_json import MalformedError, parse_object
 from calve.event.reject import Code, Reject
 from calve.event.repeated import RepeatedKeys
@@ -157,7 +158,8 @@ class Exact:
         except MalformedError as error:
             raise _RejectedError(Code.MALFORMED, "", str(error)) from None
         if event.keys().isdisjoint(self._names.names):
-            raise _RejectedError(Code.NO_MATCHING_FIELDS, "", "no field of the event has a column")
+            hint = f": {WRAPPED}" if event.keys() == {"schema", "payload"} else ""
+            raise _RejectedError(Code.NO_MATCHING_FIELDS, "", f"no field of the event has a column{hint}")
         return event
 
     def _not_written(self, event: dict[str, Any], values: list[Any]) -> tuple[str, ...]:

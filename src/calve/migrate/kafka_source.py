@@ -83,9 +83,8 @@ def _format(properties: Properties, serde: str) -> tuple[dict[str, Any], dict[st
         return {"serde_format": serde or _REGISTRY[converter]}, {"schema": _registry(properties, options) | keys}
     if not converter and not serde:
         properties.advise("The converter is in the worker's configuration: JSON is assumed; see `serde_format`")
-    if converter == "JsonConverter" and not serde and options.get("schemas.enable", "true") != "false":
-        advice = "Records with `schema` and `payload` become rows of these two fields: disable schemas at the producer"
-        properties.remarks.append(("value.converter.schemas.enable = true (the default)", advice))
+    if converter == "JsonConverter" and options.get("schemas.enable", "true") != "false":
+        serde = serde or "connect_json"
     if converter not in ("", "JsonConverter") and (serde or converter not in _PLAIN):
         advice = "Calve reads change streams as JSON" if serde else "Calve has no such format; JSON is assumed"
         properties.remarks.append((f"value.converter = {converter}", advice))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from calve.event.envelope.shape import SHAPES
+from calve.event.envelope.shape import SHAPES, change_stream
 from calve.settings import PipelineSettings
 from calve.settings.pipeline import Plugin
 from calve.settings.problems import SettingsProblem
@@ -30,7 +30,7 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
         yield from _replaced(pipeline, metadata)
         metadata |= {name: pa.string() for plugin in pipeline.processors for name in _attributes(plugin)}
         for sink in pipeline.sinks:
-            for key, why in sink.value.faults(source.envelope, source.has_keys, metadata):
+            for key, why in sink.value.faults(change_stream(source.envelope), source.has_keys, metadata):
                 yield by_name[sink.pipeline].problem(f"{sink.path}.{key}", why)
     yield from _clashes(pipelines)
 
@@ -39,7 +39,7 @@ def _processed(pipeline: PipelineSettings, source: SourceSettings) -> Iterator[S
     """Refuse processors where events are not JSON texts."""
     if not pipeline.processors:
         return
-    if source.envelope:
+    if change_stream(source.envelope):
         yield pipeline.problem(
             "processor", "processors cannot change the rows of a change stream; use SQL on its table"
         )

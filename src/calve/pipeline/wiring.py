@@ -13,7 +13,7 @@ from calve.dead_letters.pending import PendingLetters
 from calve.dead_letters.room import Room, RoomLimits
 from calve.event.envelope.decoder import RECORD_KEY, Envelopes
 from calve.event.envelope.exact import RequestedAttributes
-from calve.event.envelope.shape import IMPLIED_OPERATION
+from calve.event.envelope.shape import IMPLIED_OPERATION, change_stream
 from calve.observe.blueprint import Blueprint
 from calve.observe.log import Log
 from calve.pipeline.announcer import Announcer, subscriptions
@@ -109,7 +109,7 @@ class PipelineParts:
         self._processors = compiled(settings.processors, names)
         added = self._processors.sets if self._processors else ()
         names |= dict.fromkeys(added, pa.string())
-        implied = IMPLIED_OPERATION if format or source.emits_changes else None
+        implied = IMPLIED_OPERATION if change_stream(format) or source.emits_changes else None
         log, is_copy = Log(self.name), source.emits_changes
         self._sinks: list[Sink] = [
             open_sink(Opening(sink, label, names, location, catalog_of, log, implied, is_copy, not rejects))
@@ -124,7 +124,7 @@ class PipelineParts:
         self.pending = None if rejects else PendingLetters(str(folder), settings.name).count
         self.source: Source = rejects or open_source(settings, folder, catalog_of)
         used = [sink.metadata for sink in self._sinks]
-        self._used = frozenset().union(*used) | ({RECORD_KEY} if self._envelopes else set())
+        self._used = frozenset().union(*used) | ({RECORD_KEY} if change_stream(format) else set())
         self._used = (self._used | (self._processors.metadata if self._processors else set())) - {*added}
         self._nonce = uuid.uuid4().hex[:6]  # files of a killed run have other names
         reader = self.source.reader

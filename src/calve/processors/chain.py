@@ -115,7 +115,8 @@ class Chain:
         self._program = CoreProgram(self._steps)
 
     def run(self, events: pa.Table) -> Processed:
-        """Process a batch with the column `event` (and perhaps `malformed`), which has no `_original`."""
+        """Process a batch with the column `event` (and perhaps `malformed`, and `_original` of decoded values)."""
+        events = events.drop_columns([name for name in (JSON, ROW) if name in events.column_names])
         done = None if PART in events.column_names else self._program.run(whole_array(events[EVENT]))
         remaining = np.ones(len(events), bool) if done is None else done.left | _has_reason(events)
         outcome, malformed = _Found(), REJECTS.empty_table()
@@ -247,7 +248,8 @@ class _Found:
 def _with_texts(rows: pa.Table, texts: pa.Array) -> pa.Table:
     """Return events with their new texts, and the original ones in a column of their own."""
     at, originals = rows.column_names.index(EVENT), rows[EVENT]
-    return rows.set_column(at, EVENT, pa.chunked_array([texts], pa.binary())).append_column(ORIGINAL, originals)
+    rows = rows.set_column(at, EVENT, pa.chunked_array([texts], pa.binary()))
+    return rows if ORIGINAL in rows.column_names else rows.append_column(ORIGINAL, originals)
 
 
 def _has_reason(events: pa.Table) -> Mask | bool:

@@ -98,7 +98,7 @@ class SourceSettings:
 
     @property
     def envelope(self) -> str | None:
-        """The format of its change stream, a name in `SHAPES`; None without one."""
+        """The format of the envelopes that its events are, a name in `SHAPES`; None: they are none."""
         return None
 
     @property

@@ -144,19 +144,22 @@ class Maker:
             parts = self._chosen.choice(
                 [{"fields": inner}, {"items": one}, {"values": one, "keys": {"type": "string"}}]
             )
+            if "keys" in parts and self._odd():
+                parts["keys"] = self._column("", depth + 1)
             return field(name, {"fields": "struct", "items": "array", "values": "map"}[next(iter(parts))], **parts)
         return field(name, self._chosen.choice(["int64", "string", "double", "boolean", "bytes"]))
 
     def _schema(self, columns: Sequence[dict[str, Any]]) -> Any:
-        found = schema(columns)
+        found = {"type": "struct", "fields": list(columns)} if self._shape.is_plain else schema(columns)
         if self._odd():
-            found["fields"][1]["name"] = self._chosen.choice([VARIABLE_DECIMAL, DECIMAL, *EPOCHS])
+            found["fields"][0] = dict(found["fields"][0])
+            found["fields"][0]["name"] = self._chosen.choice([VARIABLE_DECIMAL, DECIMAL, *EPOCHS])
         if self._odd():
             return self._chosen.choice([None, 5, "x", [], {}, {"type": "struct"}, {"type": "struct", "fields": 7}])
         return found
 
     def _wrapped(self, envelope: Any, told: Any) -> Any:
-        if not self._shape.wrapped or self._chosen.random() < 0.4:
+        if not self._shape.wrapped or (self._odd() if self._shape.is_plain else self._chosen.random() < 0.4):
             return envelope
         pairs = Pairs([("schema", told), ("payload", None if self._odd() else envelope)])
         if self._odd():
@@ -168,6 +171,8 @@ class Maker:
         return pairs
 
     def _envelope(self, columns: Sequence[dict[str, Any]]) -> Any:
+        if self._shape.is_plain:
+            return self._row(columns)
         word = self._chosen.choice([*self._shape.words] * 9 + [*self._shape.silent, *self._shape.refused])
         operation = self._shape.words.get(word)
         before, after = self._row(columns), self._row(columns)
@@ -241,11 +246,19 @@ class Maker:
         kinds: dict[str, Callable[[], Any]] = {
             "struct": lambda: Pairs((each["field"], self._value(each)) for each in column["fields"]),
             "array": lambda: [self._value(column["items"]) for _ in range(self._chosen.randrange(3))],
-            "map": lambda: Pairs((str(key), self._value(column["values"])) for key in range(self._chosen.randrange(3))),
+            "map": lambda: (
+                self._pairs(column)
+                if column["keys"]["type"] != "string"
+                else Pairs((str(key), self._value(column["values"])) for key in range(self._chosen.randrange(3)))
+            ),
             "string": lambda: self._chosen.choice(STRINGS if self._odd() else STRINGS[:9]),
             "boolean": lambda: True,
         }
         return kinds.get(column["type"], lambda: Number(self._chosen.choice(NUMBERS)))()
+
+    def _pairs(self, column: dict[str, Any]) -> Any:
+        pairs = [[self._value(column["keys"]), self._value(column["values"])] for _ in range(self._chosen.randrange(3))]
+        return [*pairs, self._any(1)] if self._odd() else pairs
 
     def _edge(self) -> Number:
         """Make a number near the end of a day, or of the years that dates can tell."""

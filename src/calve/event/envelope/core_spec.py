@@ -63,7 +63,7 @@ def _meaning(schema: Field | None) -> Iterator[str]:
         for name, field in fields.items():
             yield name
             yield from _meaning(field)
-    elif schema.kind in ("array", "map"):
+    elif schema.kind == "array" or (schema.kind == "map" and not schema.pairs):
         yield schema.kind
         yield from _meaning(schema.fields[0])
     else:

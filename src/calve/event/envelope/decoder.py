@@ -14,7 +14,7 @@ from calve.event import duckdb_session
 from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, ROW, SCHEMA
 from calve.event.envelope.exact import RefusedEnvelopeError, RequestedAttributes, RowChange, decode, text_of
 from calve.event.envelope.fast import FastDecoder
-from calve.event.envelope.schema import Field
+from calve.event.envelope.schema import Field, with_instants
 from calve.event.envelope.schema import text_of as schema_text
 from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, EnvelopeShape
 from calve.event.reject import Code, Reject, rejects_table
@@ -50,7 +50,7 @@ class Envelopes:
     def metadata(self) -> dict[str, pa.DataType]:
         """The metadata attributes that rows can have, and their types."""
         attributes = {name: attribute.kind for name, attribute in SHAPES[self.format].metadata.items()}
-        return {OPERATION_ATTRIBUTE: pa.string(), **attributes}
+        return attributes if self.shape.is_plain else {OPERATION_ATTRIBUTE: pa.string(), **attributes}
 
 
 class DecodedEnvelopes(NamedTuple):
@@ -97,7 +97,10 @@ class EnvelopeDecoder:
         return name == OPERATION_ATTRIBUTE or name in self._wanted.metadata
 
     def _number(self, schema: Field | None) -> int | None:
-        return None if schema is None else self._schemas.setdefault(schema, len(self._schemas))
+        if schema is None:
+            return None
+        declared = with_instants(schema) if self._shape.is_plain else schema
+        return self._schemas.setdefault(declared, len(self._schemas))
 
     def _slow(self, events: pa.Table, rows: RowNumbers, parts: list[pa.Table], rejects: list[Reject]) -> int:
         """Decode the remaining envelopes one by one; return how many describe no row."""

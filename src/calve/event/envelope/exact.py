@@ -17,7 +17,7 @@ from calve.event.exact_json import MalformedError, dump, parse_object
 from calve.event.reject import Code, cut
 from calve.event.validate_json import without_half_surrogates
 
-__all__ = ["RefusedEnvelopeError", "RequestedAttributes", "RowChange", "decode", "text_of"]
+__all__ = ["RefusedEnvelopeError", "RequestedAttributes", "RowChange", "decode", "shape_schema", "text_of"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _NO_PLACEHOLDER = Placeholder("")
@@ -74,6 +74,8 @@ def decode(shape: EnvelopeShape, event: bytes, key: str | None, wanted: Requeste
         raise RefusedEnvelopeError(Code.MALFORMED, str(error)) from None
     if envelope is None:
         return []
+    if shape.is_plain:
+        return [RowChange("insert", _payload(envelope, schema), schema=schema)]
     word = _at(envelope, shape.operation)
     if not isinstance(envelope, dict) or type(word) is not str:
         raise RefusedEnvelopeError(Code.MALFORMED, f"not a {shape.title} envelope: it has no text at {shape.operation}")
@@ -108,6 +110,13 @@ def _changes(
     return [(operation, after, schema)]
 
 
+def _payload(payload: Any, schema: Field | None) -> dict[str, Any]:
+    row = _row(payload, schema)
+    if row is None:
+        raise RefusedEnvelopeError(Code.MALFORMED, "its payload is a single value, not a row: no struct, no object")
+    return row
+
+
 def _no_row(operation: str, shape: EnvelopeShape, value: Any) -> str:
     """Return why an envelope has no row."""
     if type(value) is str and shape.wrapped:
@@ -119,8 +128,16 @@ def _no_row(operation: str, shape: EnvelopeShape, value: Any) -> str:
 def _unwrapped(value: dict[str, Any], shape: EnvelopeShape) -> tuple[Any, Field | None]:
     """Return the envelope, and the schema of its rows if it has one."""
     if not shape.wrapped or "payload" not in value or value.keys() - {"schema", "payload"}:
+        if shape.is_plain:
+            hint = "read such objects with serde_format: json"
+            raise RefusedEnvelopeError(Code.MALFORMED, f"it does not consist of `schema` and `payload`; {hint}")
         return value, None
-    return value["payload"], row_schema(value.get("schema"))
+    return value["payload"], shape_schema(shape, value.get("schema"))
+
+
+def shape_schema(shape: EnvelopeShape, schema: Any) -> Field | None:
+    """Return the schema of the rows of a format, from the schema beside its payload; None if it has none."""
+    return schema_of(schema) if shape.is_plain else row_schema(schema)
 
 
 def _row(value: Any, schema: Field | None, placeholder: Placeholder = _NO_PLACEHOLDER) -> dict[str, Any] | None:

@@ -12,8 +12,8 @@ from calve.arrays import RowNumbers
 from calve.compiled import events as core
 from calve.event.columns import SCHEMA
 from calve.event.envelope.core_spec import OPERATIONS, format_spec, meaning_spec
-from calve.event.envelope.exact import RequestedAttributes
-from calve.event.envelope.schema import Field, row_schema
+from calve.event.envelope.exact import RequestedAttributes, shape_schema
+from calve.event.envelope.schema import Field
 from calve.event.envelope.shape import OPERATION_ATTRIBUTE, EnvelopeShape
 from calve.event.exact_json import parse_object
 
@@ -53,6 +53,7 @@ class FastDecoder:
         self._spec = format_spec(shape, names, sorted(wanted.keys))
         self._metadata = pa.schema([(name, shape.metadata[name].kind) for name in names])
         self._number = number
+        self._shape = shape
         self._numbers: list[int | None] = []
         self._core = core.envelopes(self._spec, self._metadata)
 
@@ -84,7 +85,7 @@ class FastDecoder:
     def _learn(self, schema: bytes) -> bool:
         """Add a row schema to the core; return False if that is impossible."""
         assert self._core is not None
-        field = row_schema(parse_object(schema))
+        field = shape_schema(self._shape, parse_object(schema))
         if self._core.learn(schema, meaning_spec(field)) < 0:
             return False
         self._numbers.append(self._number(field))

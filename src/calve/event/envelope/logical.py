@@ -22,6 +22,7 @@ __all__ = [
     "VARIABLE_DECIMAL",
     "needs_care",
     "render",
+    "text_of_scalar",
     "whole",
 ]
 
@@ -51,7 +52,7 @@ _DAYS = (datetime.date.min.toordinal() - 719_163, datetime.date.max.toordinal() 
 def needs_care(schema: Field) -> bool:
     """Return whether a value of this schema, or a value inside of it, must be rendered."""
     special = schema.logical in EPOCHS or schema.logical in UTC_TEXTS or schema.logical in (DECIMAL, VARIABLE_DECIMAL)
-    return special or any(needs_care(field) for field in schema.fields)
+    return special or schema.has_scalar_keys or any(needs_care(field) for field in schema.fields)
 
 
 def render(value: Any, schema: Field | None) -> Any:
@@ -75,7 +76,22 @@ def render(value: Any, schema: Field | None) -> Any:
         return [render(child, schema.fields[0]) for child in value]
     if schema.kind == "map" and isinstance(value, dict):
         return {name: render(child, schema.fields[0]) for name, child in value.items()}
-    return value
+    return _of_pairs(value, *schema.fields) if schema.has_scalar_keys and isinstance(value, list) else value
+
+
+def _of_pairs(value: list[Any], values: Field, keys: Field) -> Any:
+    """Render a map that is an array of pairs as an object; one that is not an array of such pairs stays as it is."""
+    if not all(isinstance(pair, list) and len(pair) == 2 for pair in value):
+        return value
+    rendered = {text_of_scalar(render(key, keys)): render(child, values) for key, child in value}
+    return value if None in rendered or len(rendered) < len(value) else rendered
+
+
+def text_of_scalar(value: Any) -> str | None:
+    """Return the text of a parsed string, number or boolean, without quotes; None for any other value."""
+    if type(value) is bool:
+        return "true" if value else "false"
+    return str(value) if isinstance(value, str) else None
 
 
 def whole(number: Any) -> int | None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -12,9 +13,11 @@ from calve import structs
 from calve.event.reject import encodable
 from calve.event.validate_json import without_half_surrogates
 
-__all__ = ["Field", "doc_of", "field_of", "row_schema", "schema_of", "text_of"]
+__all__ = ["Field", "doc_of", "field_of", "row_schema", "schema_of", "text_of", "with_instants"]
 
 _PRECISION = "connect.decimal.precision"
+_TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
+_NESTED = ("struct", "array", "map")
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,11 @@ class Field:
     doc: str = ""
     default: str | None = None
 
+    @property
+    def has_scalar_keys(self) -> bool:
+        """Whether it is a map with pairs that can be an object: the text of each key has its meaning."""
+        return self.pairs and len(self.fields) > 1 and self.fields[1].kind not in _NESTED
+
 
 def row_schema(envelope: Any) -> Field | None:
     """Return the schema of the rows in an envelope, from the envelope's schema; None if it has none."""
@@ -69,12 +77,13 @@ def schema_of(schema: Any, name: str = "") -> Field | None:
         nested = [schema_of(schema.get("items"))]
     elif kind == "map":
         nested = [schema_of(schema.get("values"))]
+        if nested[0] and _has_pairs(schema) and (keys := schema_of(schema.get("keys"))) and keys.kind not in _NESTED:
+            nested.append(keys)
     logical, parameter_values = schema.get("name"), schema.get("parameters")
     logical = logical if isinstance(logical, str) else ""
     if any(without_half_surrogates(text) != text for text in (name, kind, logical)):
         return None  # no column has such a name
     parameters: Mapping[str, Any] = parameter_values if isinstance(parameter_values, Mapping) else {}
-    keys = schema.get("keys")
     return Field(
         name,
         kind,
@@ -82,9 +91,22 @@ def schema_of(schema: Any, name: str = "") -> Field | None:
         _small(parameters.get("scale")),
         tuple(field for field in nested if field is not None),
         _small(parameters.get(_PRECISION)),
-        kind == "map" and isinstance(keys, Mapping) and keys.get("type") != "string",
+        _has_pairs(schema),
         doc_of(schema.get("doc")),
     )
+
+
+def _has_pairs(schema: Mapping[str, Any]) -> bool:
+    keys = schema.get("keys")
+    return schema["type"] == "map" and isinstance(keys, Mapping) and keys.get("type") != "string"
+
+
+@lru_cache(256)
+def with_instants(field: Field) -> Field:
+    """Return a schema whose timestamps of Connect are instants, as they are outside of a database's rows."""
+    if field.logical == _TIMESTAMP:
+        return replace(field, kind="timestamptz", logical="")
+    return replace(field, fields=tuple(map(with_instants, field.fields)))
 
 
 def doc_of(doc: Any) -> str:

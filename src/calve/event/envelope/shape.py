@@ -10,7 +10,15 @@ import pyarrow as pa
 
 from calve.event.envelope.placeholder import UNAVAILABLE, Placeholder
 
-__all__ = ["IMPLIED_OPERATION", "OPERATION_ATTRIBUTE", "SHAPES", "Attribute", "EnvelopeShape"]
+__all__ = [
+    "IMPLIED_OPERATION",
+    "OPERATION_ATTRIBUTE",
+    "SHAPES",
+    "WRAPPED",
+    "Attribute",
+    "EnvelopeShape",
+    "change_stream",
+]
 
 OPERATION_ATTRIBUTE = "operation"
 """The metadata attribute with the operation of an envelope: `insert`, `update` or `delete` for all formats."""
@@ -28,7 +36,7 @@ class Attribute:
 
 @dataclass(frozen=True)
 class EnvelopeShape:
-    """One format; paths are JSON pointers into the envelope.
+    """One format; paths are JSON pointers into the envelope, empty where its payload is a row that is inserted.
 
     Attributes:
         title: Its name in messages.
@@ -55,6 +63,11 @@ class EnvelopeShape:
     refused: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Attribute] = field(default_factory=dict)
     unavailable: str = ""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the payload itself is a row, and no change of one."""
+        return not self.operation
 
     @cached_property
     def placeholder(self) -> Placeholder:
@@ -120,5 +133,18 @@ _DMS = EnvelopeShape(
         "dms_timestamp": Attribute("/metadata/timestamp"),
     },
 )
-SHAPES: Mapping[str, EnvelopeShape] = {"debezium": _DEBEZIUM, "maxwell": _MAXWELL, "dms": _DMS}
+WRAPPED = "this looks like Kafka Connect's JSON with schema; serde_format: connect_json of the topic makes rows of it"
+"""What to say of an event that consists of `schema` and `payload`, but is read as plain JSON."""
+_CONNECT = EnvelopeShape(title="Connect's JSON", operation="", words={}, after="", before="", wrapped=True)
+SHAPES: Mapping[str, EnvelopeShape] = {
+    "debezium": _DEBEZIUM,
+    "maxwell": _MAXWELL,
+    "dms": _DMS,
+    "connect_json": _CONNECT,
+}
 """The formats by their names in `serde_format` and `codec`."""
+
+
+def change_stream(format: str | None) -> str | None:
+    """Return a format of envelopes if they are changes of rows, else None."""
+    return format if format and not SHAPES[format].is_plain else None

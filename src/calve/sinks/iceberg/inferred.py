@@ -22,6 +22,7 @@ from calve.columns.evolve import unclear
 from calve.columns.infer import Inferred
 from calve.columns.node import Kind
 from calve.event.column_names import PLAIN
+from calve.event.envelope.shape import WRAPPED
 from calve.observe.humanize import listed
 from calve.table.definition import partition_spec_fields
 from calve.table.kinds import Limit, primitive
@@ -49,7 +50,9 @@ _MIXED_KEY = "long"
 
 
 def unclear_columns(table: Table, inferred: Inferred, types: ColumnTypes) -> Iterator[str]:
-    """Yield sentences about new columns that are strings although their values are not plain texts, with a hint."""
+    """Yield sentences about new columns that are probably not what is wanted, with a hint."""
+    if inferred.root.fields.keys() == {"schema", "payload"}:
+        yield f"the events of the table {table.identifier} consist of schema and payload: {WRAPPED}"
     strings: dict[Kind, list[str]] = {}
     for column, kind in unclear(inferred.root, types):
         if isinstance(_type_of(table.schema, column), StringType):

@@ -80,10 +80,11 @@ class TopicSettings:
     )
     group_id: str | None = option(None, "A consumer group; Calve commits its offsets for lag tools.", minimum=1)
     serde_format: Literal[
-        "json", "plaintext", "bytes", "avro", "json_schema", "protobuf", "debezium", "maxwell", "dms"
+        "json", "connect_json", "plaintext", "bytes", "avro", "json_schema", "protobuf", "debezium", "maxwell", "dms"
     ] = option(
         "json",
         "The content of a record: a JSON object, text (field `message`) or bytes (field `message`, in Base64). "
+        "`connect_json`: a row in Kafka Connect's JSON with schema (`schemas.enable=true`), whose types it gets. "
         "`avro`, `json_schema`, `protobuf`: a value with a schema, see `schema`. "
         "`debezium`, `maxwell`, `dms`: a row change in that tool's JSON envelope; with `schema` Debezium's in Avro.",
     )
@@ -219,7 +220,7 @@ class KafkaSettings(SourceSettings):
 
     @property
     def envelope(self) -> str | None:
-        """The format of a change stream; None: its values are no changes."""
+        """The format of its envelopes; None: its values are none."""
         format = self.topics[0].serde_format
         return format if format in SHAPES else None
 
@@ -248,7 +249,7 @@ class KafkaSettings(SourceSettings):
             if topic.serde_format in (*SHAPES, *FORMATS) and topic.key_mode == "include_as_field":
                 yield f"topics[{index}].key_mode", "such a value has no field for the key; use include_as_metadata"
             if topic.serde_format != formats[0] and SHAPES.keys() & {topic.serde_format, formats[0]}:
-                yield f"topics[{index}].serde_format", "changes and events cannot be mixed; use a pipeline for each"
+                yield f"topics[{index}].serde_format", "envelopes and other events cannot be mixed; use a pipeline each"
             elif topic.serde_format != formats[0] and {*FORMATS} & {topic.serde_format, formats[0]}:
                 yield f"topics[{index}].serde_format", "formats with a schema cannot be mixed; use a pipeline for each"
             if topic.title in names[:index]:

@@ -41,6 +41,7 @@ batch = st.tuples(
     st.integers(1, 3),
     st.sampled_from(MODES),
     st.sampled_from([None, None, *DEATHS]),
+    st.booleans(),
 )
 
 
@@ -83,12 +84,19 @@ def test_the_table_is_the_dictionary_after_every_commit(
     table = Changing(named(spark, folder, "file://"), folder, kind, specs, version, keep=keep, nested=nested)
     table.create()
     done: set[str] = set()
-    for changes, tasks, chosen, death in batches:
+    files: dict[int, list[Any]] = {}
+    for number, (changes, tasks, chosen, death, waits) in enumerate(batches, 1):
         mode = MODES[1] if chosen == MODES[0] and (keep or kind == "fixed") else chosen
-        files = {table.batch + 1: table.stage(well_formed(changes, set(table.oracle), keep), tasks)}
-        done |= {mode} if any(not one.is_data for one in files[table.batch]) else set()
+        staged = table.stage(well_formed(changes, set(table.oracle), keep), tasks)
+        files[table.batch] = staged
+        if waits and number < len(batches):
+            continue
+        done |= {mode} if any(not file.is_data for part in files.values() for file in part) else set()
         die_at(death, lambda files=files, mode=mode: table.commit(files, mode))
         table.commit(files, mode)
+        files = {}
+        by_spark = "spark.app.id" in dict(table.catalog.load_java(NAME).currentSnapshot().summary())
+        assert not by_spark or mode == MODES[2]
         assert table.in_spark() == table.in_calve() == table.expected()
         if (other := other_reader(table, done)) is not None:
             assert other() == table.expected()
@@ -147,17 +155,17 @@ def die_at(point: str | None, action: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "branch", "version"),
-    [("merge-on-read", "b", 2), ("merge-on-read", "main", 3), ("copy-on-write", "main", 2)],
+    ("mode", "branch", "version", "keep"),
+    [("merge-on-read", "b", 2, False), ("merge-on-read", "main", 3, True), ("copy-on-write", "main", 2, False)],
 )
 def test_a_merge_that_another_writer_overtook_is_done_again_and_leaves_no_file_behind(
-    spark: SparkSession, tmp_path: Path, mode: str, branch: str, version: int
+    spark: SparkSession, tmp_path: Path, mode: str, branch: str, version: int, keep: bool
 ) -> None:
-    table = Changing(named(spark, tmp_path), tmp_path, "long", [("place", "identity")], version, branch)
+    table = Changing(named(spark, tmp_path), tmp_path, "long", [("place", "identity")], version, branch, keep=keep)
     table.create()
     table.commit({1: table.stage([("c", key, 0, "x") for key in range(6)])}, mode)
     files = {
-        2: table.stage([("d", 1, 0, None), ("u", 2, 0, "y")]),
+        2: table.stage([("d", 1, 0, None), ("v" if keep else "u", 2, 0, "y"), ("v" if keep else "u", 4, 0, "y")]),
         3: table.stage([("u", 2, 0, "x"), ("d", 3, 0, None)]),
     }
     overtaking = [lambda: table.catalog.load_java(NAME).newFastAppend().toBranch(branch).commit()]

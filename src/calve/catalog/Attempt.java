@@ -66,6 +66,9 @@ public class Attempt {
   private BaseTransaction transaction;
   private TableMetadata start;
 
+  /** The locations of data files that were written for this attempt. */
+  private final Set own = new HashSet();
+
   /** Return an attempt to commit to a table. `steady` makes a table one that accepts commits whatever the clock says. */
   public Attempt begin(Function steady, Catalog catalog, String identifier) {
     Attempt attempt = new Attempt();
@@ -277,6 +280,13 @@ public class Attempt {
     finish(transaction.newDelete().deleteFromRowFilter(Expressions.alwaysTrue()), branch, summary);
   }
 
+  /** Note data files that were written for this attempt, as JSON: a refused one removes them. */
+  public void own(String paths) throws Exception {
+    for (Iterator nodes = JsonUtil.mapper().readTree(paths).elements(); nodes.hasNext();) {
+      own.add(((JsonNode) nodes.next()).textValue());
+    }
+  }
+
   private void finish(SnapshotUpdate update, String branch, String summary) throws Exception {
     if (!branch.equals("main")) {
       update.toBranch(branch);
@@ -360,7 +370,7 @@ public class Attempt {
       Snapshot snapshot = (Snapshot) each.next();
       if (start.snapshot(snapshot.snapshotId()) == null) {
         try {
-          removeMade(snapshot, table.io());
+          removeMade(snapshot, table.io(), own);
         } catch (RuntimeException error) {
           continue; // what cannot be deleted is left for the removal of orphans
         }
@@ -372,8 +382,8 @@ public class Attempt {
    * Delete what a refused attempt wrote: only after a definite no, and only what its own snapshot brought. Staged files
    * stay, for the next attempt.
    */
-  private static void removeMade(Snapshot snapshot, FileIO io) {
-    Set locations = new HashSet();
+  private static void removeMade(Snapshot snapshot, FileIO io, Set own) {
+    Set locations = new HashSet(own);
     if (snapshot.summary().get("spark.app.id") != null) { // a MERGE of ours, which wrote its files for this attempt
       addLocations(snapshot.addedDataFiles(io), locations);
     }

@@ -145,6 +145,11 @@ class Attempt:
         texts = msgspec.json.encode(files).decode(), json.dumps(summary)
         called(self._java, "change", branch, texts[0], added, removed, texts[1])
 
+    def own(self, files: Sequence[ContentFile]) -> None:
+        """Note data files that were written for this attempt: it removes them if it is refused."""
+        if files:
+            called(self._java, "own", json.dumps([file.file_path for file in files]))
+
     def replace(
         self,
         branch: str,

@@ -276,6 +276,25 @@ public class Positions {
     return bits.rows.toByteArray();
   }
 
+  /**
+   * Those of some files that are planned, as JSON: of each its path, the id of its first row or null, and whether deletes by
+   * position apply to it. JSON's null: equality deletes apply to one.
+   */
+  public String olderFiles(String paths) throws Exception {
+    List files = new ArrayList();
+    for (Iterator nodes = JsonUtil.mapper().readTree(paths).elements(); nodes.hasNext();) {
+      FileScanTask task = (FileScanTask) tasks.get(((JsonNode) nodes.next()).textValue());
+      if (task != null) {
+        if (hasEqualityDeletes(task)) {
+          return "null";
+        }
+        files.add(Arrays.asList(new Object[] {
+            task.file().location(), task.file().firstRowId(), Boolean.valueOf(!task.deletes().isEmpty())}));
+      }
+    }
+    return JsonUtil.mapper().writeValueAsString(files);
+  }
+
   /** The equality deletes that apply to a planned file. */
   public List equalityDeletes(String path) {
     List found = new ArrayList();

@@ -30,7 +30,16 @@ from calve.state.durable import local_path
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 
-__all__ = ["KeyPart", "KeySearch", "SearchedFile", "UnsearchableError", "fields_by_id", "reading"]
+__all__ = [
+    "KeyPart",
+    "KeyRange",
+    "KeySearch",
+    "SearchedFile",
+    "UnsearchableError",
+    "fields_by_id",
+    "key_range",
+    "reading",
+]
 
 _READ_ROWS = 65_536
 _JOIN_ROWS = 4_000_000
@@ -102,13 +111,13 @@ class KeySearch:
         if any(map(pa.types.is_floating, self.types)):
             raise UnsearchableError("a key is a floating-point number")
         self._names = [field.name for field in fields]
-        parts = [self._columns(rows).append_column("batch", pa.repeat(batch, len(rows))) for batch, rows in keys]
+        parts = [self.columns(rows).append_column("batch", pa.repeat(batch, len(rows))) for batch, rows in keys]
         sql = f"SELECT {', '.join(self._names)}, max(batch) AS last FROM keys GROUP BY ALL"
         self._keys = duckdb_session.run(sql, keys=pa.concat_tables(parts))
         if any(self._keys.column(name).null_count for name in self._names):
             raise UnsearchableError("a key is null")
         kinds = zip(self._names, self.types, strict=True)
-        self._ranges = [_range(self._keys.column(name), kind) for name, kind in kinds]
+        self._ranges = [key_range(self._keys.column(name), kind) for name, kind in kinds]
 
     def find(self, files: Iterable[SearchedFile]) -> Iterator[tuple[str, RowNumbers]]:
         """Yield the rows that have one of the keys, and were there before the last batch with this key.
@@ -199,7 +208,7 @@ class KeySearch:
             with source, parquet.ParquetFile(source, pre_buffer=local is None) as opened:
                 names = self._stored_names(file.path, opened.schema_arrow)
                 for batch in opened.iter_batches(_READ_ROWS, columns=names, use_threads=False) if names else ():
-                    columns = self._columns(pa.Table.from_batches([batch]))
+                    columns = self.columns(pa.Table.from_batches([batch]))
                     yield KeyPart(file, start, columns)
                     start += len(columns)
 
@@ -217,7 +226,7 @@ class KeySearch:
                 raise UnsearchableError(f"{path} is older than a column with a default value")
         return [names[number] for number in self.ids] if names.keys() >= set(self.ids) else []
 
-    def _columns(self, rows: pa.Table) -> pa.Table:
+    def columns(self, rows: pa.Table) -> pa.Table:
         """Return the key's columns of rows, in the types in which they are compared.
 
         Raises:
@@ -289,7 +298,7 @@ def reading(path: str) -> Iterator[None]:
         ) from error
 
 
-class _Range(NamedTuple):
+class KeyRange(NamedTuple):
     """Sorted keys of a column (list or NumPy array), and what makes a bound one of them; None: it cannot be."""
 
     keys: Any
@@ -304,18 +313,18 @@ class _Range(NamedTuple):
         return at < len(self.keys) and bool(self.keys[at] <= most)
 
 
-def _range(column: pa.ChunkedArray, kind: pa.DataType) -> _Range | None:
+def key_range(column: pa.ChunkedArray, kind: pa.DataType) -> KeyRange | None:
     """Return the keys of a column for comparisons with bounds; None if its type has no bounds to rely on (UUIDs)."""
     if pa.types.is_integer(kind):
-        return _Range(np.unique(column.to_numpy()), lambda bound: int.from_bytes(bound, "little", signed=True))
+        return KeyRange(np.unique(column.to_numpy()), lambda bound: int.from_bytes(bound, "little", signed=True))
     if pa.types.is_date32(kind):
-        return _Range(np.unique(column.cast(pa.int32()).to_numpy()), lambda bound: _exactly(4, bound))
+        return KeyRange(np.unique(column.cast(pa.int32()).to_numpy()), lambda bound: _exactly(4, bound))
     if pa.types.is_timestamp(kind) or pa.types.is_time64(kind):
-        return _Range(np.unique(column.cast(pa.int64()).to_numpy()), lambda bound: _exactly(8, bound))
+        return KeyRange(np.unique(column.cast(pa.int64()).to_numpy()), lambda bound: _exactly(8, bound))
     if pa.types.is_decimal(kind):
-        return _Range(sorted(set(column.to_pylist())), lambda bound: _decimal(bound, kind.scale))
+        return KeyRange(sorted(set(column.to_pylist())), lambda bound: _decimal(bound, kind.scale))
     if kind in (pa.string(), pa.binary()):  # as bytes both have the order of the bounds
-        return _Range(pc.unique(column.cast(pa.large_binary())).sort().to_pylist(), bytes)
+        return KeyRange(pc.unique(column.cast(pa.large_binary())).sort().to_pylist(), bytes)
     return None
 
 

@@ -24,9 +24,9 @@ from calve.arrays import RowNumbers
 from calve.catalog.catalog import Catalog
 from calve.catalog.trust import refuse_java_class
 from calve.commit.merge_source import StagedChanges, staged
+from calve.commit.partial_updates import incomplete
 from calve.engine.engine import Engine
 from calve.engine.pyspark_private import logical_plan
-from calve.errors import CommitError
 from calve.expression.sql import spark_name
 from calve.record.content_file import ContentFile
 from calve.record.target import WriteMode
@@ -83,7 +83,8 @@ def _applied(spark: Engine, relation: Any, keys: StagedChanges, table: str) -> l
     if len(lost := _Merge(spark, relation, keys).without_older_row()):
         events = keys.letters_of(lost)
         if not all(events):
-            raise _incomplete(table, keys, len(lost))
+            names = [keys.columns[number] for number in keys.required.intersection(keys.absent)]
+            raise incomplete(table, names, len(lost))
         letters = [line for lines in events for line in lines]
         keys = keys.without(lost)
     if keys.columns or len(keys.deletes):
@@ -200,17 +201,6 @@ class _Merge:
         source = self._changes.keys_of(doubtful, self._spark).alias("source")
         lost = source.join(target, functions.expr(self._same), "left_anti").select("row").collect()
         return np.sort(np.concatenate([surely, np.array([row[0] for row in lost], np.int64)]))
-
-
-def _incomplete(table: str, changes: StagedChanges, count: int) -> CommitError:
-    names = ", ".join(changes.columns[number] for number in changes.required.intersection(changes.absent))
-    return CommitError(
-        f"{count} staged updates of the table {table} lack a required column ({names}), and no older row has it",
-        step="commit",
-        target=table,
-        hint="Make the column optional (ALTER TABLE … ALTER COLUMN … DROP NOT NULL), or add the missing rows; "
-        "Calve then retries the commit",
-    )
 
 
 def _sequence(jvm: Any, *values: Any) -> Any:

@@ -9,7 +9,7 @@ the same commit delete rows of earlier ones in the staged files themselves.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -25,10 +25,10 @@ from calve.commit.branch_keys import BranchKeys
 from calve.commit.key_search import KeySearch, SearchedFile, UnsearchableError
 from calve.commit.mark import CommitTarget
 from calve.commit.merge_source import staged_file
+from calve.commit.updated_rows import UpdatedRows, is_update, updated_rows
 from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import called
 from calve.record.content_file import Bounds, ContentFile
-from calve.reduce.key import ABSENT
 from calve.stop_point import stop_at
 from calve.table.loaded import Table
 
@@ -37,45 +37,56 @@ __all__ = ["bounds_of", "delete_by_position", "distinct_rows", "write_deletes"]
 _Batches = Mapping[int, Sequence[ContentFile]]
 
 
+_Reject = Callable[[Mapping[int, Sequence[bytes]]], Mapping[str, str]]
+"""Keeps the dead letters of batches; returns the summary of the snapshot."""
+
+
 def delete_by_position(
-    catalog: Catalog, begun: Attempt, target: CommitTarget, batches: _Batches, summary: Mapping[str, str]
+    catalog: Catalog, begun: Attempt, target: CommitTarget, batches: _Batches, reject: _Reject
 ) -> bool:
     """Add batches to an attempt as one snapshot: their data files, and deletes by position of rows with their keys.
+
+    Updates that lack columns become whole rows, in data files of the attempt.
 
     Args:
         catalog: The catalog of the table.
         begun: The attempt; it has inspected the table.
         target: The table, its branch, and the index of its keys.
         batches: Staged files, in the order of the batches.
-        summary: Added to the snapshot's summary.
+        reject: Called with the dead letters of events that turned out not to be rows; its summary is the snapshot's.
 
     Returns:
-        False: nothing was added, because only Spark can search a file or apply an update that lacks columns.
+        False: nothing was added, because only Spark can search or read a file.
 
     Raises:
         UnsupportedError: The table names a class that would choose the places of its files.
-        CommitError: A file is damaged.
+        CommitError: A file is damaged; or an update must be left out, but its dead letters were not staged.
         SinkUnavailableError: A file cannot be read at the moment.
         InvariantError: The index of the keys is wrong.
     """
     table = begun.load()
     refuse_java_class(table.identifier, table.properties)
-    keys = _staged_keys(table, batches) if table.format_version > 1 else None
-    if keys is None:
+    if table.format_version < 2:
         return False
+    keys, has_updates = _staged_keys(table, batches)
     java = java_class(catalog.spark.jvm, __name__, "Positions").newInstance()
     data = list({file.file_path: file for files in batches.values() for file in files if file.is_data}.values())
     plan = BranchPlan(java, begun, target.branch)
     try:
         searches = [KeySearch(table, ids, parts) for ids, parts in keys.items()]
         positions = distinct_rows(_found(plan, searches, batches, target.keys))
+        updated = UpdatedRows()
+        if has_updates:
+            updated = updated_rows(java, table, _only(searches), batches, positions)
     except UnsearchableError:
         return False
+    begun.own(updated.files)
+    summary, added = reject(updated.letters), [*data, *updated.files]
     hidden = write_deletes(java, data, positions) if positions else 0
     if hidden:
-        begun.delete(target.branch, data, java.added(), java.removed(), summary)
+        begun.delete(target.branch, added, java.added(), java.removed(), summary)
     else:
-        begun.append(target.branch, data, summary)
+        begun.append(target.branch, added, summary)
     if target.keys:
         target.keys.committing(plan, sum(map(len, positions.values())) - hidden)
     return True
@@ -106,15 +117,26 @@ def _found(
         yield from search.find(staged)
 
 
-def _staged_keys(table: Table, batches: _Batches) -> dict[tuple[int, ...], list[tuple[int, pa.Table]]] | None:
-    """Return the keys of each batch by the field ids of their columns; None: some are updates that lack columns."""
+def _staged_keys(table: Table, batches: _Batches) -> tuple[dict[tuple[int, ...], list[tuple[int, pa.Table]]], bool]:
+    """Return the keys of each batch by the field ids of their columns, and whether some are of updates."""
     keys: dict[tuple[int, ...], list[tuple[int, pa.Table]]] = {}
+    has_updates = False
     for batch, file in [(batch, file) for batch, files in batches.items() for file in files if not file.is_data]:
         with staged_file(file.file_path, table.io_properties) as opened:
-            if ABSENT in opened.schema_arrow.names:
-                return None
+            has_updates |= is_update(opened.schema_arrow)
             keys.setdefault(tuple(file.equality_ids), []).append((batch, opened.read(use_threads=False)))
-    return keys
+    return keys, has_updates
+
+
+def _only(searches: Sequence[KeySearch]) -> KeySearch:
+    """Return the search of all keys.
+
+    Raises:
+        UnsearchableError: Batches have different keys.
+    """
+    if len(searches) > 1:
+        raise UnsearchableError("the columns of the key have changed")
+    return searches[0]
 
 
 def _planned(plan: BranchPlan, searches: Sequence[KeySearch], batches: _Batches) -> list[SearchedFile]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from calve.catalog.attempt import Attempt
@@ -71,12 +71,22 @@ def stage(catalog: Catalog, begun: Attempt, target: CommitTarget, files: _Batche
     if target.write_mode == MERGE_ON_READ:
         with unforeseen_errors(_STEP, target.identifier):
             fail_if("commit.stage", lambda: [file.file_path for file in staged])
-            is_staged = delete_by_position(catalog, begun, target, files, report.summary)
-        if is_staged:
-            for batch in files:
-                report.lose(batch, [])
-            return tuple(files)
+            if delete_by_position(catalog, begun, target, files, lambda letters: _rejected(report, files, letters)):
+                return tuple(files)
     return _stage_each(catalog, begun, target, files, report)
+
+
+def _rejected(report: Report, batches: Collection[int], letters: Mapping[int, Sequence[bytes]]) -> dict[str, str]:
+    """Keep the dead letters of batches; return the summary that counts them."""
+    for batch in batches:
+        report.lose(batch, letters.get(batch, ()))
+        report.lost[batch] = len(letters.get(batch, ()))
+    return _counted(report.summary, sum(lost for batch, lost in report.lost.items() if batch <= max(batches)))
+
+
+def _counted(summary: Mapping[str, str], lost: int) -> dict[str, str]:
+    """Return a summary that counts events that turned out not to be rows."""
+    return {key: str(int(value) + lost) if key == _REJECTED else value for key, value in summary.items()}
 
 
 def _stage_each(
@@ -131,12 +141,8 @@ def _stage(
             catalog.spark.describe(summary.get(_WHO[0], "calve"), f"merge into {target.identifier}")
             lost = merge_changes(catalog, begun.transaction, target.branch, target.write_mode, deletes)
             files, deletes = [file for file in files if file.is_data], []
-        counted = {
-            key: str(int(value) + lost_before + len(lost)) if key == _REJECTED else value
-            for key, value in summary.items()
-        }
         stage = begun.change if deletes else begun.append
-        stage(target.branch, files, counted)
+        stage(target.branch, files, _counted(summary, lost_before + len(lost)))
     return lost
 
 

@@ -19,6 +19,7 @@ from pyarrow import parquet
 
 from calve.arrays import RowNumbers
 from calve.catalog.attempt import Attempt
+from calve.catalog.data_files import opened
 from calve.catalog.retry import retried
 from calve.catalog.trust import refuse_java_class
 from calve.commit.key_search import KeySearch, SearchedFile, UnsearchableError, fields_by_id, reading
@@ -27,7 +28,6 @@ from calve.commit.swap import swap
 from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import called, java_errors
 from calve.maintenance.context import MaintenanceContext
-from calve.maintenance.data_files import opened
 from calve.maintenance.rewrite import maintaining
 from calve.table.loaded import Table
 

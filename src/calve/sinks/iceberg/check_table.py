@@ -29,10 +29,9 @@ def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColum
         )
     if settings.changes and settings.write_mode == EQUALITY_DELETE:
         _check_key(table, Key(table, settings.identifier_columns))
-    keeps = settings.partial_updates == "keep"
-    if settings.changes and (settings.write_mode == COPY_ON_WRITE or keeps):
-        option = "partial_updates: keep" if keeps else f"write_mode: {settings.write_mode}"
-        limits = Limit.NO_MERGE | Limit.NO_KEEP if keeps else Limit.NO_MERGE
+    if settings.changes and settings.write_mode == COPY_ON_WRITE:
+        option = f"write_mode: {settings.write_mode}"
+        limits = Limit.NO_MERGE | Limit.NO_KEEP if settings.partial_updates == "keep" else Limit.NO_MERGE
         check_types(table, option, limits, "start", f"Remove {option}")
 
 

@@ -80,7 +80,7 @@ def test_rows_are_shown_with_chosen_columns_conditions_and_limit(lake: Shell) ->
 
 def test_rows_as_json_are_one_in_a_line(lake: Shell) -> None:
     rows = list(map(json.loads, lake("show", "shop.orders", "--json", "--limit", "1").stdout.splitlines()))
-    assert rows == [{"id": 4, "city": "Bern", "total": "9.50", "at": "2026-01-31 12:00:00+00:00", "day": "2026-01-31"}]
+    assert rows == [{"id": 4, "city": "Bern", "total": "9.50", "at": "2026-01-31T12:00:00Z", "day": "2026-01-31"}]
 
 
 def test_sql_joins_and_counts_tables_by_their_names(lake: Shell) -> None:

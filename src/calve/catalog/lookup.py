@@ -6,14 +6,17 @@ PyIceberg imports and calls what `py-io-impl` or `auth` name, whoever sets it: t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from pyiceberg.catalog import Catalog, load_catalog
-from pyiceberg.catalog.rest import RestCatalog
+from pyiceberg.catalog.rest import Endpoints, RestCatalog, TableResponse
+from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.io import FileIO, load_file_io
 
 from calve.catalog.storage import for_executors
 from calve.catalog.trust import Trust
+from calve.catalog.variant_files import texts_for_variants
 
 __all__ = ["FoundTable", "list_tables", "look_up"]
 
@@ -77,6 +80,16 @@ class _Rest(RestCatalog):
         self.properties.clear()
         self.properties.update(kept)
         return super()._create_session()
+
+    def load_table(self, identifier: Any) -> Any:
+        """Return a table, with texts for variants, which PyIceberg does not parse."""
+        path = self.url(Endpoints.load_table, prefixed=True, **self._split_identifier_for_path(identifier))
+        answer = self._session.get(path)
+        if answer.status_code == HTTPStatus.NOT_FOUND:
+            raise NoSuchTableError(f"There is no table {identifier}")
+        answer.raise_for_status()
+        table = TableResponse.model_validate_json(texts_for_variants(answer.text))
+        return self._response_to_table(self.identifier_to_tuple(identifier), table)
 
     def _response_to_table(self, identifier_tuple: Any, table_response: Any) -> Any:
         table_response.metadata.properties.clear()  # they would become properties of the storage

@@ -6,12 +6,14 @@ import difflib
 from collections.abc import Mapping
 from pathlib import Path
 
-from pyiceberg.exceptions import NoSuchTableError
+import pydantic
+from pyiceberg.exceptions import NoSuchTableError, ValidationError
 from pyiceberg.table import StaticTable
 
 from calve.catalog.lookup import list_tables, look_up
 from calve.catalog.sqlite import SqliteCatalog, sqlite_file
 from calve.catalog.storage import for_executors
+from calve.catalog.variant_files import open_metadata
 from calve.errors import CalveError, NoTargetError, SourceUnavailableError, UnsupportedError
 
 __all__ = ["OpenTables"]
@@ -65,7 +67,9 @@ class OpenTables:
         if location is None:
             raise self._missing(identifier)
         try:
-            return StaticTable.from_metadata(location, storage)
+            return open_metadata(identifier, location, storage)
+        except pydantic.ValidationError as error:
+            raise _unreadable(identifier, error) from error
         except Exception as error:
             raise self._unanswered(identifier, error) from error
 
@@ -75,8 +79,8 @@ class OpenTables:
             answer = look_up(self._properties, identifier)
         except NoSuchTableError:
             return None, {}
-        except UnsupportedError:
-            raise
+        except ValidationError as error:
+            raise _unreadable(identifier, error) from error
         except Exception as error:
             raise self._unanswered(identifier, error) from error
         return answer.location, answer.storage
@@ -102,3 +106,10 @@ class OpenTables:
         message = f"The catalog {self._place} does not return {identifier or 'its tables'}: {error}"
         hint = "Check --catalog; it needs the properties of `catalog:` of the sink"
         return SourceUnavailableError(message, step="catalog", target=identifier or self._place, hint=hint)
+
+
+def _unreadable(identifier: str, error: Exception) -> UnsupportedError:
+    """Return the error for metadata that PyIceberg does not know, with what it says of it in one line."""
+    what = next((line.strip() for line in str(error).splitlines() if line.startswith("  ")), str(error))
+    message = f"Only Spark reads the table {identifier}: {what.partition(' [type=')[0].removeprefix('Value error, ')}"
+    return UnsupportedError(message, step="read", target=identifier, hint=f"calve changes {identifier} prints its rows")

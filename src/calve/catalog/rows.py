@@ -14,16 +14,19 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue
-from pyiceberg.io.pyarrow import ArrowScan, schema_to_pyarrow
+from pyiceberg.io import pyarrow as pyarrow_files
+from pyiceberg.io.pyarrow import ArrowProjectionVisitor, ArrowScan, schema_to_pyarrow
 from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import FileScanTask, ManifestGroupPlanner, Table
 from pyiceberg.types import NestedField
 
+from calve.catalog.variant_files import TextFiles, variant_ids, with_texts
 from calve.errors import UnsupportedError
 from calve.expression.sql import duckdb_name
-from calve.table.schema import path_of
+from calve.table.schema import is_variant, path_of
 
 __all__ = ["TableRows"]
 
@@ -50,6 +53,25 @@ class _Deletes:
         return self.is_global or (self.file.spec_id, self.file.partition) == (file.spec_id, file.partition)
 
 
+class _Projection(ArrowProjectionVisitor):
+    """PyIceberg's, but a NULL list or map of structs stays NULL: PyIceberg 0.12 makes it empty."""
+
+    def list(self, list_type: Any, list_array: Any, value_array: Any) -> Any:
+        return _with_nulls(list_array, super().list(list_type, list_array, value_array))
+
+    def map(self, map_type: Any, map_array: Any, key_result: Any, value_result: Any) -> Any:
+        return _with_nulls(map_array, super().map(map_type, map_array, key_result, value_result))
+
+
+vars(pyarrow_files).update(ArrowProjectionVisitor=_Projection)  # its functions take no other
+
+
+def _with_nulls(before: Any, after: Any) -> Any:
+    if after is None or after.null_count == before.null_count:
+        return after
+    return after.take(pc.if_else(before.is_valid(), pa.array(range(len(after)), pa.int64()), None))
+
+
 class TableRows:
     """The rows of a table's newest snapshot.
 
@@ -57,16 +79,17 @@ class TableRows:
         table: The table, as PyIceberg loaded it.
 
     Attributes:
-        schema: The columns of all rows, as Arrow.
+        schema: The columns of all rows, as Arrow; variants are JSON, in structs text.
 
     Raises:
         UnsupportedError: It has columns that PyIceberg cannot read.
     """
 
     def __init__(self, table: Table) -> None:
-        self._table = table
+        self._variants = variant_ids(table.metadata)
+        self._table = with_texts(table)
         try:
-            self.schema: pa.Schema = schema_to_pyarrow(table.schema(), include_field_ids=False)
+            self.schema = _with_json(schema_to_pyarrow(self._table.schema(), include_field_ids=False), table.schema())
         except (ValueError, NotImplementedError, TypeError) as error:
             name = ".".join(table.name())
             message = f"The table {name} has columns that only Spark reads: {error}"
@@ -103,8 +126,11 @@ class TableRows:
     ) -> Iterator[pa.RecordBatch]:
         keys = _Keys(self._table, applied)
         fields = {field.field_id: field for field in self._table.schema().fields if field.name in schema.names}
-        wanted = Schema(*({**fields, **keys.fields}).values())
-        for batch in self._scan(wanted).to_record_batches(tasks):
+        wanted = Schema(*({**keys.fields, **fields}).values())
+        io = self._table.io
+        if self._variants:
+            io = TextFiles(io, {task.file.file_path for task in tasks}, self._variants)
+        for batch in ArrowScan(self._table.metadata, io, wanted, AlwaysTrue()).to_record_batches(tasks):
             kept = keys.without_deleted(batch).select(schema.names)
             yield pa.RecordBatch.from_arrays(
                 [column.cast(kind) for column, kind in zip(kept.columns, schema.types, strict=True)], schema=schema
@@ -129,8 +155,12 @@ class TableRows:
         planner = ManifestGroupPlanner(self._table.metadata, self._table.io)
         return sequences, deletes, list(planner.plan_files(snapshot.manifests(self._table.io), is_planned))
 
-    def _scan(self, schema: Schema) -> ArrowScan:
-        return ArrowScan(self._table.metadata, self._table.io, schema, AlwaysTrue())
+
+def _with_json(schema: pa.Schema, columns: Schema) -> pa.Schema:
+    for number, column in enumerate(columns.fields):
+        if is_variant(columns, column.field_id):
+            schema = schema.set(number, schema.field(number).with_type(pa.json_(pa.large_string())))
+    return schema
 
 
 class _Keys:

@@ -193,8 +193,6 @@ def reading(identifier: str) -> Iterator[None]:
             message = f"Files of snapshots of {identifier} no longer exist"
             raise PositionLostError(message, step=_STEP, target=identifier, hint=hint) from error
         if isinstance(cause, Exception) and caused_by(cause, _UNSUPPORTED):
-            hint = (
-                "Such columns cannot be read by Spark (time, timestamps in nanoseconds); drop them, or change the type"
-            )
+            hint = "Such columns cannot be read by Spark (time, timestamps in nanoseconds); calve show prints the rows"
             raise UnsupportedError(str(error).rstrip(". "), step=_STEP, target=identifier, hint=hint) from error
         raise

@@ -94,6 +94,8 @@ def _java() -> Check:
         java = jdk.find()
     except EngineError as error:
         return Check("java", "wrong", error.message, error.hint)
+    if ignored := jdk.ignored_home():
+        return Check("java", "note", ignored, jdk.HOME_HINT)
     return Check("java", "ok", f"{java.version} at {java.executable}")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from calve.cli import failures, options
 from calve.cli.help import Command
 from calve.cli.signals import run_until_asked, sigterm_exits
 from calve.compiled import library
+from calve.engine.jvm import jdk
 from calve.engine.jvm.master import is_local, master_of
+from calve.errors import EngineError
 from calve.observe.log import Log, configure
 from calve.operate.bundle import settings as bundle_settings
 from calve.settings import Parsed, parse
@@ -110,6 +112,9 @@ def _announce(parsed: Parsed) -> None:
     Log().info(f"starting {', '.join(pipeline.title for pipeline in parsed.pipelines)}")
     if missing := library.missing():
         Log().warning(missing.message, hint=missing.hint)
+    with suppress(EngineError):  # of the start, which says it
+        if ignored := jdk.ignored_home():
+            Log().warning(ignored, hint=jdk.HOME_HINT)
 
 
 def _with_bundle(bundle: str | None, master: str | None, conf: dict[str, str]) -> dict[str, str]:

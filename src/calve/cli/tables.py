@@ -9,15 +9,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from calve.cli import options
+from calve.cli import failures, options
 from calve.cli.catalogs import chosen_catalog, pipelines
 from calve.cli.help import Command
 from calve.cli.output import echo
 from calve.cli.table import columns
+from calve.errors import CalveError
 from calve.observe.humanize import ago, size
 
 if TYPE_CHECKING:
     from pyiceberg.table import Table
+
+    from calve.catalog.open_tables import OpenTables
 
 __all__ = ["tables"]
 
@@ -27,7 +30,8 @@ __all__ = ["tables"]
 @pipelines
 @options.json_output
 @options.debug
-def tables(catalog: dict[str, str], pipelines: Path | None, as_json: bool) -> None:
+@click.pass_context
+def tables(ctx: click.Context, /, catalog: dict[str, str], pipelines: Path | None, as_json: bool) -> None:
     """List the tables of a catalog: rows, files, the last commit, where they are; without Spark.
 
     Rows that deletes remove are counted until they are compacted.
@@ -40,7 +44,7 @@ def tables(catalog: dict[str, str], pipelines: Path | None, as_json: bool) -> No
     from calve.catalog.open_tables import OpenTables  # here, so that `calve tables --help` is fast
 
     opened = OpenTables(chosen_catalog(pipelines, catalog))
-    described = [_described(name, opened.open(name)) for name in opened.names()]
+    described = [_opened(opened, name) for name in opened.names()]
     if as_json:
         echo(json.dumps({"tables": described}, indent=2))
     elif not described:
@@ -49,6 +53,19 @@ def tables(catalog: dict[str, str], pipelines: Path | None, as_json: bool) -> No
         headings = ("table", ">columns", ">rows", ">files", ">size", "last commit", "location")
         for line in columns(headings, [_row(table) for table in described]):
             echo(line)
+    for table in described:
+        if error := table.get("error"):
+            echo(f"Error: {error}", err=True)
+    if any("error" in table for table in described):
+        ctx.exit(failures.FAILED)
+
+
+def _opened(tables: OpenTables, name: str) -> dict[str, Any]:
+    """Describe a table; one that cannot be opened has an error instead, and the others are listed."""
+    try:
+        return _described(name, tables.open(name))
+    except CalveError as error:
+        return {"table": name, "error": str(error)}
 
 
 def _described(name: str, table: Table) -> dict[str, Any]:
@@ -69,6 +86,8 @@ def _described(name: str, table: Table) -> dict[str, Any]:
 
 
 def _row(table: dict[str, Any]) -> tuple[str, ...]:
+    if "error" in table:
+        return (table["table"], *["?"] * 6)
     at = table["last_commit"]
     rows = f"{table['rows']:,}" + (f" - {table['deletes']:,} deletes" if table["deletes"] else "")
     last = ago(datetime.fromisoformat(at)) if at else "never"

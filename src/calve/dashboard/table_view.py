@@ -103,7 +103,7 @@ class TableReader:
 
         newest = newest_rows(opened, _MOST_ROWS, _MOST_COLUMNS)
         contents.headings = [_shown(name) for name in newest.schema.names]
-        contents.rows = [[_cell(row[name]) for name in newest.schema.names] for row in newest.to_pylist()]
+        contents.rows = _rows(newest)
         if len(opened.schema().fields) > _MOST_COLUMNS:
             contents.notes.append(f"The rows have the first {_MOST_COLUMNS} columns")
 
@@ -146,8 +146,11 @@ def _columns(table: Any) -> list[ColumnView]:
     ]
 
 
-def _cell(value: object) -> str:
-    return "NULL" if value is None else _shown(str(value))
+def _rows(rows: Any) -> list[list[str]]:
+    from calve.event.json_text import unquoted, value_texts  # brings pyarrow
+
+    texts = [value_texts(column.combine_chunks(), decimals_as_strings=True).to_pylist() for column in rows.columns]
+    return [[_shown(unquoted(text.decode())) for text in row] for row in zip(*texts, strict=True)]
 
 
 def _shown(text: str, most: int = _MOST_CHARACTERS) -> str:

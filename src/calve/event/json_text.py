@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from calve.arrays import text_buffers
 
-__all__ = ["guessed_json", "to_json", "value_texts"]
+__all__ = ["guessed_json", "to_json", "unquoted", "value_texts"]
 
 _BYTES = 256 << 20
 """Larger tables are divided, because the text of a column must stay below 2 GiB."""
@@ -89,6 +89,11 @@ def value_texts(column: pa.Array, decimals_as_strings: bool = False) -> pa.Array
     text = _nested(column, write) if pa.types.is_nested(kind) else _scalar(column)
     text = _quoted(text) if decimals_as_strings and pa.types.is_decimal(kind) else text
     return pc.fill_null(text, _NULL)
+
+
+def unquoted(text: str) -> str:
+    """Return the JSON text of a value for people: a string without quotes, a null as `NULL`."""
+    return "NULL" if text == "null" else str(json.loads(text)) if text.startswith('"') else text
 
 
 def _nested(column: pa.Array, write: Callable[[pa.Array], pa.Array]) -> pa.Array:

@@ -121,7 +121,8 @@ def _source(report: PipelineReport) -> Iterator[Problem]:
             hint = "calve dlq list counts them; calve dlq replay sends them again, and then old files can be moved away"
         yield Problem("CalveDeadLettersFull", "bad", "", what, hint)
     if report.refusing and liveness(report) == "alive":
-        yield Problem("CalveRefuses", "bad", "", f"It refuses events: {harmless(report.refusing.rstrip('.'))}")
+        what = f"It refuses events: {harmless(report.refusing.rstrip('.'))}"
+        yield Problem("CalveRefuses", "bad", "", what, "Clients send them again once the cause is gone; see the log")
     for name, table in sorted(report.tables.items()):
         if table.files and table.files.manifests > _MOST_MANIFESTS:
             what = f"{table.files.manifests:,} manifests: every query reads their list first"

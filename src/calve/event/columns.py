@@ -4,6 +4,7 @@ __all__ = [
     "EVENT",
     "JSON",
     "MALFORMED",
+    "MASKED",
     "OPERATION",
     "ORDER",
     "ORIGINAL",
@@ -15,6 +16,7 @@ __all__ = [
     "SINK",
     "TYPED",
     "VERSION",
+    "WITHHELD",
     "WORKING_COLUMNS",
 ]
 
@@ -30,6 +32,9 @@ PART = "event_part"
 Dead letters keep it as metadata, so that a replay writes only this part."""
 MALFORMED = "malformed"
 """string, optional: the reason why the source rejects this row; null for a valid row."""
+MASKED = "event_masked"
+"""boolean, only where columns are masked: true. Dead letters keep it as metadata; a replay takes such an event as a
+decoded row, and does not mask it again."""
 JSON = "json"
 """string: text that DuckDB accepts as a JSON object; the event itself for all but a few rows."""
 PICKED = "_picked"
@@ -49,9 +54,12 @@ POSITION = "_position"
 VERSION = "event_version"
 """int64, only if a sink writes documents: the version of an event (`event.document_version`). Dead letters keep it as
 metadata, so that an old event that is replayed does not overwrite newer ones."""
+WITHHELD = "withheld_bytes"
+"""int64, only for rejects: the length of an event that cannot be masked, whose text is withheld."""
 WORKING_COLUMNS = frozenset(
     {
-        EVENT, TYPED, ORIGINAL, PART, MALFORMED, JSON, PICKED, ROW, SCHEMA, SINK, OPERATION, ORDER, POSITION, VERSION
+        EVENT, TYPED, ORIGINAL, PART, MALFORMED, JSON, PICKED, ROW, SCHEMA, SINK, OPERATION, ORDER, POSITION, VERSION,
+        MASKED, WITHHELD,
     }
 )  # fmt: skip
 """All of these; a metadata attribute has another name."""

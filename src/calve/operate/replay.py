@@ -15,6 +15,7 @@ from calve.dead_letters.replay.selection import ReplaySelection
 from calve.dead_letters.replay.source import RejectsSource
 from calve.engine import session
 from calve.event.columns import PART, VERSION
+from calve.event.envelope.decoder import Envelopes
 from calve.ledger.ledger import Ledger
 from calve.observe.status_file import REPLAY_FOLDER as FOLDER
 from calve.observe.totals import Totals
@@ -157,8 +158,10 @@ class _Replay:
 
 
 def _metadata(settings: PipelineSettings) -> dict[str, pa.DataType]:
-    """Return the metadata of dead letters: with an event's version for documents, and its part after processors."""
+    """Return the metadata of dead letters: those of envelopes too, an event's version, and its part after processors."""
     documents = not all(sink.value.has_tables for sink in settings.sinks)
     versions = {VERSION: pa.int64()} if documents else {}
     parts = {PART: pa.string()} if settings.processors else {}
-    return {**declared(settings).metadata, **versions, **parts}
+    source = declared(settings)
+    envelopes = Envelopes(source.envelope).metadata if source.envelope else {}  # masked rows are decoded
+    return {**source.metadata, **envelopes, **versions, **parts}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from calve.event.envelope.shape import SHAPES, change_stream
+from calve.pipeline.masking import mask_faults, masks_of, without_masks
 from calve.settings import PipelineSettings
 from calve.settings.pipeline import Plugin
 from calve.settings.problems import SettingsProblem
@@ -25,9 +26,11 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
     for pipeline in pipelines:
         source: SourceSettings = pipeline.source.value
         yield from _processed(pipeline, source)
+        yield from mask_faults(pipeline)
         attributes = SHAPES[source.envelope].metadata if source.envelope else {}
         metadata = {**source.metadata, **{name: attribute.kind for name, attribute in attributes.items()}}
         yield from _replaced(pipeline, metadata)
+        metadata = {name: kind for name, kind in metadata.items() if name not in _hidden(pipeline)}
         metadata |= {name: pa.string() for plugin in pipeline.processors for name in _attributes(plugin)}
         for sink in pipeline.sinks:
             for key, why in sink.value.faults(change_stream(source.envelope), source.has_keys, metadata):
@@ -37,14 +40,14 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
 
 def _processed(pipeline: PipelineSettings, source: SourceSettings) -> Iterator[SettingsProblem]:
     """Refuse processors where events are not JSON texts."""
-    if not pipeline.processors:
+    if not without_masks(pipeline.processors):
         return
     if change_stream(source.envelope):
         yield pipeline.problem(
-            "processor", "processors cannot change the rows of a change stream; use SQL on its table"
+            "processor", "only mask can change the rows of a change stream; use SQL on its table"
         )
     if source.has_keys:
-        yield pipeline.problem("processor", "processors cannot change the changes of a table; use SQL on the table")
+        yield pipeline.problem("processor", "only mask can change the changes of a table; use SQL on the table")
 
 
 def _replaced(pipeline: PipelineSettings, metadata: Mapping[str, pa.DataType]) -> Iterator[SettingsProblem]:
@@ -55,6 +58,12 @@ def _replaced(pipeline: PipelineSettings, metadata: Mapping[str, pa.DataType]) -
             if name.casefold() in names:
                 why = f"{name} is a metadata attribute of the source; choose another metadata_key"
                 yield pipeline.problem(plugin.path, why)
+
+
+def _hidden(pipeline: PipelineSettings) -> frozenset[str]:
+    """Return the metadata attributes that masks withhold."""
+    masks = masks_of(pipeline)
+    return masks.hidden if masks else frozenset()
 
 
 def _attributes(plugin: Plugin) -> Sequence[str]:

@@ -7,6 +7,7 @@ import importlib.util
 from collections.abc import Sequence
 
 from calve.engine.workers.environment import PRELOADED
+from calve.pipeline.masking import without_masks
 from calve.settings import PipelineSettings
 
 __all__ = ["task_modules"]
@@ -28,4 +29,4 @@ def _is_there(module: str) -> bool:
 
 def _evaluates(pipeline: PipelineSettings) -> bool:
     """Return whether tasks evaluate SQL: for routes, names of tables, changes of rows or documents."""
-    return bool(pipeline.routes or pipeline.processors) or any(sink.value.evaluates for sink in pipeline.sinks)
+    return bool(pipeline.routes or without_masks(pipeline.processors)) or any(sink.value.evaluates for sink in pipeline.sinks)

@@ -19,6 +19,7 @@ from calve.observe.log import Log
 from calve.pipeline.announcer import Announcer, subscriptions
 from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.blueprint import blueprint_of
+from calve.pipeline.masking import masked_table, masks_of, without_masks
 from calve.pipeline.letters import PipelineLetters
 from calve.pipeline.plugins import (
     declared,
@@ -106,7 +107,9 @@ class PipelineParts:
         format, self._serde = source.envelope, source.serde
         self._envelopes = Envelopes(format, unavailable=source.unavailable_value) if format else None
         names = {**source.metadata, **(self._envelopes.metadata if self._envelopes else {})}
-        self._processors = compiled(settings.processors, names)
+        self._masks = masks_of(settings)
+        names = {name: kind for name, kind in names.items() if not self._masks or name not in self._masks.hidden}
+        self._processors = compiled(without_masks(settings.processors), names)
         added = self._processors.sets if self._processors else ()
         names |= dict.fromkeys(added, pa.string())
         implied = IMPLIED_OPERATION if change_stream(format) or source.emits_changes else None
@@ -202,7 +205,8 @@ class PipelineParts:
         return self.tables.find(targets)
 
     def _source_tables(self, planned: Planned) -> Sequence[SourceTable]:
-        return self.source.tables(planned) if isinstance(self.source, OfTables) else []
+        tables = self.source.tables(planned) if isinstance(self.source, OfTables) else []
+        return [masked_table(table, self._masks) for table in tables] if self._masks else tables
 
     def job(
         self, state_id: str, batch: int, time_tenths: int, number: int, only: Mapping[int, frozenset[TableRef]] | None
@@ -222,6 +226,7 @@ class PipelineParts:
             only=only,
             time_tenths=time_tenths,
             serde=self._serde,
+            masks=self._masks,
             processors=self._processors,
             record_time=self._record_time,
             envelopes=replace(self._envelopes, wanted=RequestedAttributes(self._used, self.tables.key_fields))

@@ -13,6 +13,7 @@ from calve.processors.entries import AddEntries, CopyValues, RenameKeys
 from calve.processors.events import DropEvents, SplitEvent
 from calve.processors.grok import Grok
 from calve.processors.key_value import KeyValue
+from calve.processors.mask import MaskColumns
 from calve.processors.obfuscate import Obfuscate
 from calve.processors.parse import ParseCsv, ParseJson
 from calve.processors.removal import DeleteEntries, SelectEntries
@@ -49,6 +50,7 @@ PROCESSORS: Mapping[str, type] = {
     "list_to_map": ListToMap,
     "lowercase_string": LowercaseString,
     "map_to_list": MapToList,
+    "mask": MaskColumns,
     "obfuscate": Obfuscate,
     "parse_csv": ParseCsv,
     "parse_ion": ParseIon,

@@ -61,6 +61,7 @@ class SourceSettings:
             its records have none, or the time when it accepted them (`accepts`).
         has_keys: Whether its events are rows of tables, which have keys.
         emits_changes: Whether its events are changes, whose operation is the metadata attribute `operation`.
+        row_attributes: The metadata attributes that have values of rows, such as those of a key.
         needs_spark: Whether it reads tables with Spark SQL.
         holds_on_server: Whether it makes something on its server that stays until `drop` of its `source.py`.
         remembers: What it keeps in its folder of the state: the form, by the path in it; `""`: all of the folder.
@@ -72,6 +73,7 @@ class SourceSettings:
     record_time: ClassVar[str] = ""
     has_keys: ClassVar[bool] = False
     emits_changes: ClassVar[bool] = False
+    row_attributes: ClassVar[tuple[str, ...]] = ()
     needs_spark: ClassVar[bool] = False
     holds_on_server: ClassVar[bool] = False
     remembers: ClassVar[Mapping[str, StateForm]] = {"": StateForm.FILES}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from calve.event.envelope.decoder import Envelopes
 from calve.processors.chain import Processors
+from calve.processors.masking import Masks
 from calve.record.target import TableRef
 from calve.serde.settings import Serde
 from calve.sinks.job import SinkJob
@@ -36,6 +37,7 @@ class Job:
         only: The tables to write in this pass, by the number of the task that could not write them; None: all.
         serde: How values with a schema become rows; None: events are JSON, or rows already.
         envelopes: How to decode the envelopes of a change stream; None: events are rows.
+        masks: What hides columns of the events, before everything else; None: nothing.
         processors: What changes the events before they are routed; None: nothing.
         record_time: Which attribute is the time of a record; None: the records have none.
     """
@@ -55,6 +57,7 @@ class Job:
     isolation: Isolation = WHOLE
     serde: Serde | None = None
     envelopes: Envelopes | None = None
+    masks: Masks | None = None
     processors: Processors | None = None
     record_time: RecordTime | None = None
 

@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.arrays import RowNumbers
-from calve.event.columns import EVENT, JSON, MALFORMED, ORDER, VERSION
+from calve.event.columns import EVENT, JSON, MALFORMED, MASKED, ORDER, VERSION
 from calve.event.document_version import versions
 from calve.event.envelope.decoder import EnvelopeDecoder
 from calve.event.typed import is_typed, with_text
 from calve.event.validate_json import validated
 from calve.processors.chain import Chain
+from calve.processors.masking import Masker
 from calve.record.receipt import ReadCounts
 from calve.record.target import TableRef
 from calve.route.route import Routed, Router
@@ -84,6 +85,7 @@ class EventPath:
         self._needs = job.needs
         self._schemas = SchemaDecoder(job.serde) if job.serde else None
         self._envelopes = EnvelopeDecoder(job.envelopes) if job.envelopes else None
+        self._masker = Masker(job.masks) if job.masks else None
         self._chain = Chain(job.processors, job.time_tenths) if job.processors else None
         self._router = Router([sink.route for sink in job.sinks])
         needs_text |= self._router.reads_fields or self._envelopes is not None or self._chain is not None
@@ -130,23 +132,38 @@ class EventPath:
             rows += len(batch)
 
     def decode(self, events: pa.Table) -> pa.Table:
-        """Return the rows of values with a schema, and of the envelopes of a change stream; other events stay."""
+        """Return the rows of values with a schema, and of the envelopes of a change stream; other events stay.
+
+        All of them are masked. Events of dead letters that are masked are decoded, too.
+        """
         self._clock.step = "decode"
         self.counts.events += len(events)
         self.counts.bytes += events.column(0).nbytes
         if not self._job.isolation.is_of_staged:
-            events = self._job.isolation.keep_events(events, len(self._job.sinks), self._reject)
+            events = self._job.isolation.keep_events(events, len(self._job.sinks), self._reject_unmasked)
         fail_if("task.decode", lambda: with_text(events).column(EVENT).to_pylist())
+        if MASKED in events.column_names:
+            return events
         if self._schemas:
             values = self._clock.timed("decode", self._schemas.decode, events)
-            self._reject(_UNROUTED, events, values.rejects)
+            self._reject_unmasked(_UNROUTED, events, values.rejects)
             events = with_text(values.rows) if self._needs_text else values.rows
         if self._envelopes:
             changes = self._clock.timed("decode", self._envelopes.decode, events)
             self.counts.skipped += changes.skipped
-            self._reject(_UNROUTED, events, changes.rejects)
+            self._reject_unmasked(_UNROUTED, events, changes.rejects)
             events = changes.rows
-        return events
+        return self._mask(events, self._masker) if self._masker else events
+
+    def _mask(self, events: pa.Table, masker: Masker) -> pa.Table:
+        masked = self._clock.timed("process", masker.mask, events)
+        self._reject_unmasked(_UNROUTED, events, masked.malformed)
+        self._reject(_UNROUTED, masked.failed_rows, masked.failed)
+        return masked.rows
+
+    def _reject_unmasked(self, target: TableRef, events: pa.Table, rejects: pa.Table) -> None:
+        """Reject events that are not masked yet, and cannot be."""
+        self._reject(target, *(self._masker.withheld(events, rejects) if self._masker else (events, rejects)))
 
     def process(self, events: pa.Table) -> pa.Table:
         """Return the events after the processors, with their order where changes are written."""

@@ -17,10 +17,10 @@ _pipelines: set[str] = set()
 
 
 def remember_secrets(job: Job) -> None:
-    """Remember the secret options of a pipeline's source and sinks, once in a process."""
+    """Remember the secret options of a pipeline's source, masks and sinks, once in a process."""
     if job.pipeline not in _pipelines:
         _pipelines.add(job.pipeline)
-        _remember((job.reader, job.serde, job.sinks), _DEEPEST)
+        _remember((job.reader, job.serde, job.masks, job.sinks), _DEEPEST)
 
 
 def _remember(value: Any, depth: int) -> None:

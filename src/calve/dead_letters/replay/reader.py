@@ -13,7 +13,7 @@ from calve import structs
 from calve.dead_letters.reader import DeadLetter
 from calve.dead_letters.table import LetterTable
 from calve.errors import SourceError, SourceUnavailableError
-from calve.event.columns import EVENT, SINK
+from calve.event.columns import EVENT, MASKED, SINK
 from calve.observe.state_folder import Folder
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
 
@@ -59,7 +59,7 @@ class RejectsReader:
     storage: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
-        """Yield the events of a part in order.
+        """Yield the events of a part in order; masked ones, which are decoded already, in batches of their own.
 
         Raises:
             SourceError: The file no longer exists.
@@ -71,6 +71,9 @@ class RejectsReader:
         size = 0
         for where, line in _lines(part):
             letter = structs.decode(line, DeadLetter)
+            if letters and _is_masked(letters[-1][1]) != _is_masked(letter):
+                yield self._batch(letters, part.sink)
+                letters, size = [], 0
             for _ in range(letter.count):
                 letters.append((where, letter))
                 size += len(line)
@@ -93,7 +96,13 @@ class RejectsReader:
             pc.fill_null(_column([attributes.get(REPLAYS) for attributes in metadata], pa.int64()), 0), 1
         )
         columns[SINK] = pa.array([sink] * len(letters), pa.int32())
+        if _is_masked(letters[0][1]):
+            columns[MASKED] = pa.repeat(pa.scalar(True), len(letters))
         return pa.record_batch(columns)
+
+
+def _is_masked(letter: DeadLetter) -> bool:
+    return (letter.metadata or {}).get(MASKED) is True
 
 
 def table_of(location: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from calve.dead_letters.reader import DeadLetter
 from calve.errors import SourceError
+from calve.event.columns import WITHHELD
 
 __all__ = ["ReplaySelection"]
 
@@ -28,7 +29,9 @@ class ReplaySelection:
     table: str | None = None
 
     def takes(self, entry: DeadLetter) -> bool:
-        """Return whether to replay an entry."""
+        """Return whether to replay an entry. One whose text was withheld has nothing to replay."""
+        if WITHHELD in (entry.metadata or {}):
+            return False
         return entry.is_of(self.pipeline) and self.code in (None, entry.code) and self.table in (None, entry.table)
 
     def sink(self, entry: DeadLetter, where: str) -> int | None:

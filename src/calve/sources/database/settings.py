@@ -25,6 +25,7 @@ class DatabaseSettings(SourceSettings):
     has_keys: ClassVar[bool] = True
     emits_changes: ClassVar[bool] = True
     record_time: ClassVar[str] = "commit_timestamp"
+    row_attributes: ClassVar[tuple[str, ...]] = ("document_id", "primary_key")
     remembers: ClassVar[Mapping[str, StateForm]] = {"": StateForm.LOG}
 
     host: str = option(doc="The server's name or address.", minimum=1)

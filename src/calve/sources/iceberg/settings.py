@@ -102,6 +102,7 @@ class IcebergSourceSettings(SourceSettings):
 
     origin: ClassVar[tuple[str, ...]] = (ORIGIN,)
     has_keys: ClassVar[bool] = True
+    row_attributes: ClassVar[tuple[str, ...]] = ("document_id",)
     needs_spark: ClassVar[bool] = True
 
     tables: list[TableSettings] = option(doc="The tables.", minimum=1)

@@ -178,6 +178,7 @@ class KafkaSettings(SourceSettings):
 
     origin: ClassVar[tuple[str, ...]] = ("kafka_topic", "kafka_partition")
     record_time: ClassVar[str] = "kafka_timestamp"
+    row_attributes: ClassVar[tuple[str, ...]] = ("kafka_key", "kafka_headers")
 
     bootstrap_servers: str | list[str] = option(doc="Brokers for the first connection, as host:port.", minimum=1)
     topics: list[TopicSettings] = option(doc="The topics.", minimum=1)

@@ -1,0 +1,329 @@
+"""Masks the columns of events, in tasks: typed rows column by column, texts event by event, with equal results.
+
+The text of a value, which a mask gets, is the one that a column of strings would have. So a number in JSON and one in a
+typed column have the same hash.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from calve.arrays import RowNumbers
+from calve.event.columns import EVENT, JSON, MALFORMED, MASKED, ORIGINAL, ROW, SCHEMA, TYPED, WITHHELD
+from calve.event.duckdb_session import one_array
+from calve.event.envelope.schema import Field, field_of, text_of
+from calve.event.exact_json import Number
+from calve.event.json_text import value_texts
+from calve.event.reject import Code, Reject, rejects_table
+from calve.event.typed import is_typed, with_text
+from calve.event.validate_json import validated
+from calve.processors.fields import decode_event, encode, json_of, number, opened
+from calve.processors.mask import TEXT_ACTIONS, ColumnMask, MaskColumns, UnmaskableError
+
+__all__ = ["ColumnMasking", "MaskedRows", "Masker", "Masks", "description"]
+
+_REMEMBERED = 4096
+"""The masked values that each mask remembers: keys and names come again."""
+_WITHHELD = "the event cannot be read, so it cannot be masked: its text is withheld (mask: {unmasked: keep} keeps it)"
+
+
+class MaskedRows(NamedTuple):
+    """Events after masking.
+
+    Attributes:
+        rows: As they came, with masked values and without the original; marked as masked.
+        malformed: Events that are no JSON objects (`REJECTS`); positions in the input.
+        failed: Events with a value that cannot be masked (`REJECTS`); positions in `failed_rows`.
+        failed_rows: These events, masked; that value is null.
+    """
+
+    rows: pa.Table
+    malformed: pa.Table
+    failed: pa.Table
+    failed_rows: pa.Table
+
+
+@dataclass(frozen=True)
+class Masks:
+    """The masks of a pipeline; pickled into the tasks.
+
+    Attributes:
+        processors: In order.
+        attributes: The metadata attributes of the source that have values of rows.
+    """
+
+    processors: tuple[MaskColumns, ...]
+    attributes: tuple[str, ...] = ()
+
+    @property
+    def keeps_unmasked(self) -> bool:
+        """Whether what cannot be masked is kept."""
+        return any(processor.unmasked == "keep" for processor in self.processors)
+
+    def of(self, path: str) -> tuple[ColumnMask, MaskColumns] | None:
+        """Return the mask of a field, given by its names joined by dots."""
+        folded = path.casefold()
+        for processor in self.processors:
+            for entry in processor.columns:
+                if any(fnmatch.fnmatchcase(folded, name.casefold()) for name in entry.names):
+                    return entry, processor
+        return None
+
+    @property
+    def reaches_inside(self) -> bool:
+        """Whether a field of an object may have a mask."""
+        names = [name for processor in self.processors for entry in processor.columns for name in entry.names]
+        return any(not {*name}.isdisjoint(".*?[") for name in names)
+
+    @property
+    def hidden(self) -> frozenset[str]:
+        """The attributes that nobody may read: they have values of rows, and no mask."""
+        return frozenset(() if self.keeps_unmasked else (name for name in self.attributes if self.of(name) is None))
+
+    def declared(self, row: Field) -> Field:
+        """Return the declaration of masked rows."""
+        return replace(row, fields=tuple(self._fields(row.fields, "")))
+
+    def _fields(self, fields: Sequence[Field], prefix: str) -> Iterator[Field]:
+        for field in fields:
+            path = prefix + field.name
+            if (mask := self.of(path)) is None:
+                yield self._inside(field, path)
+            elif mask[0].action != "drop":
+                doc = description(field.doc, *mask)
+                is_text = mask[0].action in TEXT_ACTIONS
+                yield Field(field.name, "string", doc=doc) if is_text else replace(field, doc=doc)
+
+    def _inside(self, field: Field, path: str) -> Field:
+        if field.kind == "struct":
+            return replace(field, fields=tuple(self._fields(field.fields, f"{path}.")))
+        if field.kind == "array" and field.fields:
+            return replace(field, fields=(self._inside(field.fields[0], path), *field.fields[1:]))
+        return field
+
+
+def description(doc: str, entry: ColumnMask, processor: MaskColumns) -> str:
+    """Return the description of a masked column."""
+    key = f", key {processor.key_id}" if entry.action == "hash" and processor.key_id else ""
+    note = f"masked: {entry.action}{key}"
+    return f"{doc} ({note})" if doc else note
+
+
+class Masker:
+    """Masks the events of one task."""
+
+    def __init__(self, masks: Masks) -> None:
+        self._masks = masks
+        self._functions: dict[str, ColumnMasking | None] = {}
+        self._reaches_inside = masks.reaches_inside
+        self._declared = functools.lru_cache(256)(lambda text: text_of(masks.declared(field_of(text))))
+
+    def mask(self, events: pa.Table) -> MaskedRows:
+        """Mask events that are decoded: `event` or `_typed`, perhaps `json`, `_schema` and `_original`."""
+        masked = self._typed(events) if is_typed(events) else None
+        return masked or self._texts(with_text(events))
+
+    def withheld(self, events: pa.Table, rejects: pa.Table) -> tuple[pa.Table, pa.Table]:
+        """Return rejected events that cannot be masked without their texts, and `REJECTS` of all of them."""
+        if self._masks.keeps_unmasked or not len(rejects):
+            return events, rejects
+        rows = with_text(events.take(rejects["row"]))
+        texts = rows[ORIGINAL if ORIGINAL in rows.column_names else EVENT]
+        lengths = pc.binary_length(texts).cast(pa.int64())
+        rows = _without(rows, (EVENT, ORIGINAL, JSON, WITHHELD, *self._masks.attributes))
+        rows = rows.append_column(EVENT, pa.nulls(len(rows), pa.binary())).append_column(WITHHELD, lengths)
+        reasons = [Reject(row, Code(code), "", _WITHHELD) for row, code in enumerate(rejects["code"].to_pylist())]
+        return rows, rejects_table(reasons)
+
+    def _texts(self, events: pa.Table) -> MaskedRows:
+        is_valid, failed, texts = JSON in events.column_names, dict[int, tuple[str, str]](), []
+        rows, malformed = (events, rejects_table(())) if is_valid else validated(events)
+        for row, text in enumerate(rows[JSON].cast(pa.binary()).to_pylist()):
+            event = decode_event(text)
+            self._object(event, "", lambda path, why, row=row: failed.setdefault(row, (path, why)))
+            texts.append(encode(event))
+        masked = pa.array(texts, pa.binary())
+        rows = rows.set_column(rows.column_names.index(EVENT), EVENT, masked)
+        if is_valid:
+            rows = rows.set_column(rows.column_names.index(JSON), JSON, masked.cast(pa.string()))
+        else:
+            rows = _without(rows, (JSON, ROW, MALFORMED))
+        return self._masked(rows, malformed, failed)
+
+    def _typed(self, events: pa.Table) -> MaskedRows | None:
+        """Mask typed rows by columns; None if their texts must be masked."""
+        rows, failed = one_array(events[TYPED]), dict[int, tuple[str, str]]()
+        arrays, fields = [], []
+        for array, field in zip(rows.flatten(), rows.type, strict=True):
+            mask = self._of(field.name)
+            if mask is None and self._reaches_inside and self._is_masked_inside(field.type, field.name):
+                return None
+            if mask is not None and mask.action == "drop":
+                continue
+            try:
+                array = array if mask is None else mask.column(array, functools.partial(_note, failed, field.name))
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                return None
+            arrays.append(array)
+            fields.append(field.with_type(array.type))
+        typed = (
+            pa.StructArray.from_arrays(arrays, fields=fields)
+            if arrays
+            else pa.array([{}] * len(rows), pa.struct([]))
+        )
+        at = events.column_names.index(TYPED)
+        return self._masked(events.set_column(at, TYPED, typed), rejects_table(()), failed)
+
+    def _masked(self, rows: pa.Table, malformed: pa.Table, failed: Mapping[int, tuple[str, str]]) -> MaskedRows:
+        """Mask the attributes and the declaration of rows, and divide off those that failed."""
+        rows = _without(rows, (ORIGINAL, MASKED))
+        if SCHEMA in rows.column_names:
+            column = one_array(rows[SCHEMA].unify_dictionaries())
+            texts = pa.array([self._declared(text) for text in column.dictionary.to_pylist()], pa.string())
+            declared = pa.DictionaryArray.from_arrays(column.indices, texts)
+            rows = rows.set_column(rows.column_names.index(SCHEMA), SCHEMA, declared)
+        rows = self._with_attributes(rows).append_column(MASKED, pa.repeat(pa.scalar(True), len(rows)))
+        if not failed:
+            return MaskedRows(rows, malformed, rejects_table(()), rows.slice(0, 0))
+        has_failed = np.zeros(len(rows), bool)
+        has_failed[list(failed)] = True
+        rejects = [
+            Reject(number, Code.PROCESSOR_FAILED, path, f"mask: {why}")
+            for number, (_, (path, why)) in enumerate(sorted(failed.items()))
+        ]
+        failed_rows = rows.filter(pa.array(has_failed))
+        return MaskedRows(rows.filter(pa.array(~has_failed)), malformed, rejects_table(rejects), failed_rows)
+
+    def _with_attributes(self, rows: pa.Table) -> pa.Table:
+        """Mask the attributes that have values of rows, or remove them."""
+        for name in self._masks.attributes if not self._masks.keeps_unmasked else ():
+            if name not in rows.column_names:
+                continue
+            if (mask := self._of(name)) is None:
+                rows = rows.drop_columns([name])
+                continue
+            at, column = rows.column_names.index(name), one_array(rows[name])
+            texts = pa.nulls(len(rows), pa.string()) if mask.action == "drop" else mask.column(column, lambda *_: None)
+            rows = rows.set_column(at, name, texts)
+        return rows
+
+    def _of(self, path: str) -> ColumnMasking | None:
+        if path not in self._functions:
+            mask = self._masks.of(path)
+            if len(self._functions) >= _REMEMBERED:
+                self._functions.clear()
+            self._functions[path] = mask and ColumnMasking(*mask)
+        return self._functions[path]
+
+    def _object(self, event: dict[str, Any], prefix: str, failed: Callable[[str, str], object]) -> None:
+        """Mask the fields of an object in place."""
+        for name in list(event):
+            path = prefix + name
+            mask = self._of(path)
+            if mask is None:
+                if self._reaches_inside:
+                    event[name] = self._inside(event[name], path, failed)
+            elif mask.action == "drop":
+                del event[name]
+            else:
+                try:
+                    event[name] = mask.of(event[name])
+                except UnmaskableError as error:
+                    event[name] = None
+                    failed(path, str(error))
+
+    def _inside(self, value: Any, path: str, failed: Callable[[str, str], object]) -> Any:
+        """Mask what is inside of a value; a list has the path of its elements."""
+        if bytes(value)[:1] not in (b"{", b"["):
+            return value
+        inner = opened(value)
+        if type(inner) is dict:
+            self._object(inner, f"{path}.", failed)
+            return inner
+        return [self._inside(item, path, failed) for item in inner]
+
+    def _is_masked_inside(self, kind: pa.DataType, path: str) -> bool:
+        if pa.types.is_struct(kind):
+            inside = [(f"{path}.{field.name}", field.type) for field in kind]
+            return any(self._of(name) is not None or self._is_masked_inside(inner, name) for name, inner in inside)
+        if pa.types.is_map(kind):
+            return True
+        if pa.types.is_nested(kind):
+            return self._is_masked_inside(kind.value_type, path)
+        return False
+
+
+class ColumnMasking:
+    """What happens to one column."""
+
+    def __init__(self, entry: ColumnMask, processor: MaskColumns) -> None:
+        self.action = entry.action
+        self._is_text = entry.action in TEXT_ACTIONS
+        self._function = functools.lru_cache(_REMEMBERED)(entry.function(processor))
+
+    def of(self, value: Any) -> Any:
+        """Return a masked value, as `processors.fields` has values.
+
+        Raises:
+            UnmaskableError: The action does not apply to the value.
+        """
+        value = opened(value)
+        if value is None or self.action == "null":
+            return None
+        text = self._function(str(value) if isinstance(value, str) else json_of(value))
+        return number(text) if type(value) is Number and not self._is_text else text
+
+    def column(self, column: pa.Array, failed: Callable[[int, str], object]) -> pa.Array:
+        """Return the masked values of a column; null where the action does not apply, which is told to a function.
+
+        Raises:
+            ArrowInvalid, ArrowNotImplementedError: The type has no text that can be converted back.
+        """
+        if self.action == "null":
+            return pa.nulls(len(column), column.type)
+        encoded = _plain_texts(column).dictionary_encode()
+        values: list[str | None] = []
+        reasons: dict[int, str] = {}
+        for text in encoded.dictionary.to_pylist():
+            try:
+                values.append(self._function(text.decode()))
+            except (UnmaskableError, UnicodeDecodeError) as error:
+                reasons[len(values)] = str(error) if isinstance(error, UnmaskableError) else "it is no UTF-8"
+                values.append(None)
+        if reasons:
+            codes = encoded.indices.fill_null(-1).to_numpy()
+            for row in np.flatnonzero(np.isin(codes, list(reasons))).tolist():
+                failed(row, reasons[codes[row]])
+        masked = pa.array(values, pa.string()).take(encoded.indices)
+        return masked if self._is_text else masked.cast(column.type)
+
+
+def _plain_texts(column: pa.Array) -> pa.Array:
+    """Return the values as a column of strings has them (binary, with nulls)."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return column.cast(pa.binary())
+    if pa.types.is_dictionary(kind):
+        return _plain_texts(column.dictionary_decode())
+    texts = value_texts(column)  # only strings have escapes
+    if not pa.types.is_nested(kind):
+        texts = pc.replace_substring_regex(texts, b'^"(.*)"$', rb"\1")
+    return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.binary()))
+
+
+def _note(failed: dict[int, tuple[str, str]], path: str, row: int, why: str) -> None:
+    failed.setdefault(row, (path, why))
+
+
+def _without(rows: pa.Table, names: Collection[str]) -> pa.Table:
+    return rows.drop_columns([name for name in names if name in rows.column_names])

@@ -52,7 +52,7 @@ def column(name: str, action: Any, **more: Any) -> ColumnMask:
 def masked(masks: MaskColumns, *events: dict[str, Any]) -> list[dict[str, Any]]:
     table = pa.table({EVENT: pa.array([json.dumps(event).encode() for event in events], pa.binary())})
     rows = Masker(Masks((masks,))).mask(table)
-    assert not len(rows.malformed) and not len(rows.failed)
+    assert len(rows.malformed) == len(rows.failed) == 0
     return [json.loads(text) for text in rows.rows[EVENT].to_pylist()]
 
 
@@ -106,12 +106,14 @@ TYPED_ROWS = pa.table(
     {
         "i": pa.array([1, None, -7], pa.int64()),
         "d": pa.array([decimal.Decimal("12.50"), None, decimal.Decimal("-0.01")], pa.decimal128(38, 2)),
-        "t": pa.array(["ä\"\\", None, ""], pa.string()),
+        "t": pa.array(['ä"\\', None, ""], pa.string()),
         "b": pa.array([b"\x00\xff", None, b""], pa.binary()),
         "f": pa.array([5.0, None, 0.1], pa.float64()),
         "o": pa.array([True, None, False]),
         "day": pa.array([datetime.date(2026, 11, 28), None, datetime.date(1969, 2, 3)]),
-        "at": pa.array([datetime.datetime(2026, 11, 28, 1, 2, 3, 4, datetime.UTC), None, None], pa.timestamp("us", "UTC")),
+        "at": pa.array(
+            [datetime.datetime(2026, 11, 28, 1, 2, 3, 4, datetime.UTC), None, None], pa.timestamp("us", "UTC")
+        ),
         "local": pa.array([datetime.datetime(2026, 11, 28, 1, 2, 3), None, None], pa.timestamp("us")),
         "s": pa.array([{"x": 1}, None, {"x": None}], pa.struct([("x", pa.int32())])),
         "l": pa.array([["a"], None, []], pa.list_(pa.string())),
@@ -169,7 +171,9 @@ def test_a_value_to_which_an_action_does_not_apply_makes_a_reject_without_it() -
     events = pa.table({EVENT: texts, ORIGINAL: texts, "kafka_key": ["CANARY"] * 3})
     masker = Masker(Masks((mask(column("born", "year")),), ("kafka_key",)))
     result = masker.mask(events)
-    assert [(one["row"], one["code"], one["field"]) for one in result.failed.to_pylist()] == [(0, "PROCESSOR_FAILED", "born")]
+    assert [(one["row"], one["code"], one["field"]) for one in result.failed.to_pylist()] == [
+        (0, "PROCESSOR_FAILED", "born")
+    ]
     assert result.failed_rows.to_pylist() == [{EVENT: b'{"id":1,"born":null}', MASKED: True}]
     assert result.rows.to_pylist() == [{EVENT: b'{"id":2,"born":"2026-01-01"}', MASKED: True}]
     rows, rejects = masker.withheld(events, result.malformed)
@@ -223,7 +227,10 @@ def test_a_key_may_only_be_hashed() -> None:
     [
         ("- mask: {columns: [{names: [a], action: hash}]}", "p.processor[0].mask.key: `hash` needs a key"),
         ("- mask: {key: short, columns: [{names: [a], action: hash}]}", "mask.key"),
-        (f"- lowercase_string: {{with_keys: [a]}}\n    {MASK % ('a', 'hash')}", "p.processor[1].mask: must come before"),
+        (
+            f"- lowercase_string: {{with_keys: [a]}}\n    {MASK % ('a', 'hash')}",
+            "p.processor[1].mask: must come before",
+        ),
         (MASK % ("id", "fixed"), "different keys equal"),
         (MASK % ("a", "encrypt"), "one of hash, null, drop"),
         ("- mask: {columns: []}", "mask.columns"),

@@ -43,9 +43,7 @@ def _processed(pipeline: PipelineSettings, source: SourceSettings) -> Iterator[S
     if not without_masks(pipeline.processors):
         return
     if change_stream(source.envelope):
-        yield pipeline.problem(
-            "processor", "only mask can change the rows of a change stream; use SQL on its table"
-        )
+        yield pipeline.problem("processor", "only mask can change the rows of a change stream; use SQL on its table")
     if source.has_keys:
         yield pipeline.problem("processor", "only mask can change the changes of a table; use SQL on the table")
 

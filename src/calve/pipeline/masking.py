@@ -50,7 +50,9 @@ def mask_faults(pipeline: PipelineSettings) -> Iterator[SettingsProblem]:
     for sink in pipeline.sinks:
         for name in getattr(sink.value, "identifier_columns", ()):
             if (mask := masks.of(name)) and not mask[0].is_unique:
-                why = f"{sink.path} has {name} in its key, and `{mask[0].action}` makes different keys equal: {_KEY_HINT}"
+                why = (
+                    f"{sink.path} has {name} in its key, and `{mask[0].action}` makes different keys equal: {_KEY_HINT}"
+                )
                 yield pipeline.problem(_path_of(pipeline, mask[1]), why)
 
 

@@ -19,8 +19,8 @@ from calve.observe.log import Log
 from calve.pipeline.announcer import Announcer, subscriptions
 from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.blueprint import blueprint_of
-from calve.pipeline.masking import masked_table, masks_of, without_masks
 from calve.pipeline.letters import PipelineLetters
+from calve.pipeline.masking import masked_table, masks_of, without_masks
 from calve.pipeline.plugins import (
     declared,
     narrowed,

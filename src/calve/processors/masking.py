@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import fnmatch
 import functools
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from calve.arrays import RowNumbers
 from calve.event.columns import EVENT, JSON, MALFORMED, MASKED, ORIGINAL, ROW, SCHEMA, TYPED, WITHHELD
 from calve.event.duckdb_session import one_array
 from calve.event.envelope.schema import Field, field_of, text_of
@@ -32,6 +29,8 @@ from calve.processors.mask import TEXT_ACTIONS, ColumnMask, MaskColumns, Unmaska
 
 __all__ = ["ColumnMasking", "MaskedRows", "Masker", "Masks", "description"]
 
+Fault = tuple[str, str]
+"""A field, and why its value cannot be masked."""
 _REMEMBERED = 4096
 """The masked values that each mask remembers: keys and names come again."""
 _WITHHELD = "the event cannot be read, so it cannot be masked: its text is withheld (mask: {unmasked: keep} keeps it)"
@@ -146,12 +145,14 @@ class Masker:
         return rows, rejects_table(reasons)
 
     def _texts(self, events: pa.Table) -> MaskedRows:
-        is_valid, failed, texts = JSON in events.column_names, dict[int, tuple[str, str]](), []
+        is_valid, failed, texts = JSON in events.column_names, dict[int, Fault](), []
         rows, malformed = (events, rejects_table(())) if is_valid else validated(events)
         for row, text in enumerate(rows[JSON].cast(pa.binary()).to_pylist()):
-            event = decode_event(text)
-            self._object(event, "", lambda path, why, row=row: failed.setdefault(row, (path, why)))
+            event, faults = decode_event(text), list[Fault]()
+            self._object(event, "", faults)
             texts.append(encode(event))
+            if faults:
+                failed[row] = faults[0]
         masked = pa.array(texts, pa.binary())
         rows = rows.set_column(rows.column_names.index(EVENT), EVENT, masked)
         if is_valid:
@@ -162,7 +163,7 @@ class Masker:
 
     def _typed(self, events: pa.Table) -> MaskedRows | None:
         """Mask typed rows by columns; None if their texts must be masked."""
-        rows, failed = one_array(events[TYPED]), dict[int, tuple[str, str]]()
+        rows, failed = one_array(events[TYPED]), dict[int, Fault]()
         arrays, fields = [], []
         for array, field in zip(rows.flatten(), rows.type, strict=True):
             mask = self._of(field.name)
@@ -171,20 +172,20 @@ class Masker:
             if mask is not None and mask.action == "drop":
                 continue
             try:
-                array = array if mask is None else mask.column(array, functools.partial(_note, failed, field.name))
+                masked, reasons = (array, {}) if mask is None else mask.column(array)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 return None
-            arrays.append(array)
-            fields.append(field.with_type(array.type))
+            for row, why in reasons.items():
+                failed.setdefault(row, (field.name, why))
+            arrays.append(masked)
+            fields.append(field.with_type(masked.type))
         typed = (
-            pa.StructArray.from_arrays(arrays, fields=fields)
-            if arrays
-            else pa.array([{}] * len(rows), pa.struct([]))
+            pa.StructArray.from_arrays(arrays, fields=fields) if arrays else pa.array([{}] * len(rows), pa.struct([]))
         )
         at = events.column_names.index(TYPED)
         return self._masked(events.set_column(at, TYPED, typed), rejects_table(()), failed)
 
-    def _masked(self, rows: pa.Table, malformed: pa.Table, failed: Mapping[int, tuple[str, str]]) -> MaskedRows:
+    def _masked(self, rows: pa.Table, malformed: pa.Table, failed: Mapping[int, Fault]) -> MaskedRows:
         """Mask the attributes and the declaration of rows, and divide off those that failed."""
         rows = _without(rows, (ORIGINAL, MASKED))
         if SCHEMA in rows.column_names:
@@ -213,7 +214,7 @@ class Masker:
                 rows = rows.drop_columns([name])
                 continue
             at, column = rows.column_names.index(name), one_array(rows[name])
-            texts = pa.nulls(len(rows), pa.string()) if mask.action == "drop" else mask.column(column, lambda *_: None)
+            texts = pa.nulls(len(rows), pa.string()) if mask.action == "drop" else mask.column(column)[0]
             rows = rows.set_column(at, name, texts)
         return rows
 
@@ -225,14 +226,14 @@ class Masker:
             self._functions[path] = mask and ColumnMasking(*mask)
         return self._functions[path]
 
-    def _object(self, event: dict[str, Any], prefix: str, failed: Callable[[str, str], object]) -> None:
+    def _object(self, event: dict[str, Any], prefix: str, faults: list[Fault]) -> None:
         """Mask the fields of an object in place."""
         for name in list(event):
             path = prefix + name
             mask = self._of(path)
             if mask is None:
                 if self._reaches_inside:
-                    event[name] = self._inside(event[name], path, failed)
+                    event[name] = self._inside(event[name], path, faults)
             elif mask.action == "drop":
                 del event[name]
             else:
@@ -240,17 +241,17 @@ class Masker:
                     event[name] = mask.of(event[name])
                 except UnmaskableError as error:
                     event[name] = None
-                    failed(path, str(error))
+                    faults.append((path, str(error)))
 
-    def _inside(self, value: Any, path: str, failed: Callable[[str, str], object]) -> Any:
+    def _inside(self, value: Any, path: str, faults: list[Fault]) -> Any:
         """Mask what is inside of a value; a list has the path of its elements."""
         if bytes(value)[:1] not in (b"{", b"["):
             return value
         inner = opened(value)
         if type(inner) is dict:
-            self._object(inner, f"{path}.", failed)
+            self._object(inner, f"{path}.", faults)
             return inner
-        return [self._inside(item, path, failed) for item in inner]
+        return [self._inside(item, path, faults) for item in inner]
 
     def _is_masked_inside(self, kind: pa.DataType, path: str) -> bool:
         if pa.types.is_struct(kind):
@@ -283,29 +284,26 @@ class ColumnMasking:
         text = self._function(str(value) if isinstance(value, str) else json_of(value))
         return number(text) if type(value) is Number and not self._is_text else text
 
-    def column(self, column: pa.Array, failed: Callable[[int, str], object]) -> pa.Array:
-        """Return the masked values of a column; null where the action does not apply, which is told to a function.
+    def column(self, column: pa.Array) -> tuple[pa.Array, dict[int, str]]:
+        """Return the masked values of a column, and by row why the action does not apply: there they are null.
 
         Raises:
             ArrowInvalid, ArrowNotImplementedError: The type has no text that can be converted back.
         """
         if self.action == "null":
-            return pa.nulls(len(column), column.type)
+            return pa.nulls(len(column), column.type), {}
         encoded = _plain_texts(column).dictionary_encode()
-        values: list[str | None] = []
-        reasons: dict[int, str] = {}
+        values, reasons = list[str | None](), dict[int, str]()
         for text in encoded.dictionary.to_pylist():
             try:
                 values.append(self._function(text.decode()))
             except (UnmaskableError, UnicodeDecodeError) as error:
                 reasons[len(values)] = str(error) if isinstance(error, UnmaskableError) else "it is no UTF-8"
                 values.append(None)
-        if reasons:
-            codes = encoded.indices.fill_null(-1).to_numpy()
-            for row in np.flatnonzero(np.isin(codes, list(reasons))).tolist():
-                failed(row, reasons[codes[row]])
+        codes = encoded.indices.fill_null(-1).to_numpy() if reasons else np.zeros(0, np.int32)
+        failed = np.flatnonzero(np.isin(codes, list(reasons))).tolist()
         masked = pa.array(values, pa.string()).take(encoded.indices)
-        return masked if self._is_text else masked.cast(column.type)
+        return masked if self._is_text else masked.cast(column.type), {row: reasons[codes[row]] for row in failed}
 
 
 def _plain_texts(column: pa.Array) -> pa.Array:
@@ -319,10 +317,6 @@ def _plain_texts(column: pa.Array) -> pa.Array:
     if not pa.types.is_nested(kind):
         texts = pc.replace_substring_regex(texts, b'^"(.*)"$', rb"\1")
     return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.binary()))
-
-
-def _note(failed: dict[int, tuple[str, str]], path: str, row: int, why: str) -> None:
-    failed.setdefault(row, (path, why))
 
 
 def _without(rows: pa.Table, names: Collection[str]) -> pa.Table:

@@ -63,7 +63,7 @@ def errors_of(language: str, check: Callable[[str], object]) -> dict[str, str]:
 
 def test_every_pipeline_in_the_documents_is_one_that_calve_takes() -> None:
     def check(text: str) -> None:
-        variables = dict.fromkeys(re.findall(r"\$\{env:(\w+)\}", text), "value")
+        variables = dict.fromkeys(re.findall(r"\$\{env:(\w+)\}", text), "a value that is long")
         assert parse_text(text, PLUGINS, environment=variables).pipelines
 
     assert errors_of("yaml", check) == {}

@@ -158,7 +158,7 @@ class _Replay:
 
 
 def _metadata(settings: PipelineSettings) -> dict[str, pa.DataType]:
-    """Return the metadata of dead letters: that of source and envelopes, versions of documents, parts of split events."""
+    """Return the metadata of dead letters: those of source and envelopes, and what else an event keeps."""
     documents = not all(sink.value.has_tables for sink in settings.sinks)
     versions = {VERSION: pa.int64()} if documents else {}
     parts = {PART: pa.string()} if settings.processors else {}

@@ -361,3 +361,12 @@ def test_the_example_of_the_page_is_what_is_printed(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "from-kafka-connect.md").read_text()
     given, printed = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0] for kind in ("json", "yaml"))
     assert [line for line in convert(tmp_path, given).stdout.splitlines() if line[0] != "#"] == printed.splitlines()
+
+
+def test_json_to_map_is_json_whose_objects_are_maps(tmp_path: Path) -> None:
+    smt = {"transforms": "m", "transforms.m.type": "org.apache.iceberg.connect.transforms.JsonToMapTransform"}
+    converter = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+    text, source, (sink,) = one(tmp_path, **smt, **converter)
+    assert (source.topics[0].serde_format, sink.objects, sink.upsert) == ("json", "map", False)
+    assert "JsonToMap" not in text
+    assert "overflow: {column: payload}" in one(tmp_path, **smt, **{"transforms.m.json.root": "true"})[0]

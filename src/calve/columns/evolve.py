@@ -29,11 +29,13 @@ from calve.event.column_names import (
 from calve.table.defaults import DEFAULTS_SINCE, default_value, without_defaults
 from calve.table.kinds import OTHER, named
 from calve.table.loaded import Table
+from calve.table.schema import VariantType
 
 __all__ = [
     "Evolution",
     "NewColumn",
     "event_refusal",
+    "fits",
     "has_case_twins",
     "is_contended",
     "known_fields",
@@ -173,6 +175,15 @@ def event_refusal(
     return new.lost
 
 
+def fits(path: ColumnPath, name: str, node: Node, names: ColumnNames, types: ColumnTypes) -> bool:
+    """Add a field to a table's names, with what is inside; return whether all of it can become columns."""
+    if not names.take(path, name):
+        return False
+    new = _Types(names, types)
+    new.of(node, path.field(name))
+    return new.lost is None
+
+
 def without_refused(node: Node, kind: iceberg.IcebergType, names: ColumnNames, path: ColumnPath = _TOP) -> Node:
     """Return new fields (of `known_fields`) without those that cannot become columns."""
     types = {field.name: field.field_type for field in kind.fields} if isinstance(kind, iceberg.StructType) else {}
@@ -294,6 +305,9 @@ class _Types:
         if path.steps and (declared := self._types.of(path.steps, self._next_id)):
             self.names.add_type(declared, path)
             return declared
+        if kind := self._of_objects(node, path):
+            self.names.add_type(kind, path)
+            return kind
         if len(path.steps) < NESTING_LIMIT:
             match node.kind:
                 case Kind.STRUCT:
@@ -310,6 +324,17 @@ class _Types:
                 case Kind.DATE_TIME | Kind.LOCAL_DATE_TIME if not self._types.date_times:
                     return iceberg.StringType()
         return _primitive(node)
+
+    def _of_objects(self, node: Node, path: ColumnPath) -> iceberg.IcebergType | None:
+        """Return the type of a column with objects that is no struct; None for other columns."""
+        inner = node
+        while inner.kind is Kind.LIST:
+            inner = inner.fields[ELEMENT]
+        if not path.steps or inner.kind not in (Kind.STRUCT, Kind.EMPTY_OBJECT):
+            return None
+        kind = self._types.of_objects(path.steps, self._next_id)
+        is_whole = inner is node or isinstance(kind, VariantType)  # no reader has variants in lists
+        return kind if is_whole else None
 
     def column(self, number: int, name: str, node: Node, path: ColumnPath) -> iceberg.NestedField:
         """Return a column of the struct at a path, with its default."""

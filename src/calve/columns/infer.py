@@ -49,7 +49,7 @@ from calve.event.typed import is_typed
 from calve.event.validate_json import whole_array
 from calve.table.loaded import Table
 
-__all__ = ["Inferred", "Unknown", "UnknownColumns", "infer", "may_be_refused"]
+__all__ = ["EventFields", "Inferred", "Unknown", "UnknownColumns", "infer", "may_be_refused", "node_of_value"]
 
 _HALF_PAIR = r"\\u[dD][89a-fA-F]"
 """An escape of half a surrogate pair: a text with one half alone fits no column."""
@@ -100,7 +100,7 @@ def infer(rows: pa.Table, fields: Fields = ALL_FIELDS) -> Inferred:
         fields: The fields to infer.
     """
     inferred = Inferred()
-    for node, at, is_declared in _observe(rows, _Fields(ConvertOptions(fields=fields))):
+    for node, at, is_declared in _observe(rows, EventFields(ConvertOptions(fields=fields))):
         inferred = inferred.merge(
             Inferred(Node(Kind.STRUCT, fields.of(node.fields), count=0), len(at), is_declared or not len(at))
         )
@@ -141,8 +141,8 @@ class UnknownColumns:
         self._columns = schema.as_struct()
         self._options = options
         self._names = ColumnNames(self._columns, options.column_limit)
-        self._all = _Fields(options)
-        self._new = _Fields(options, schema)
+        self._all = EventFields(options)
+        self._new = EventFields(options, schema)
 
     def of_fields(self, new: Node, count: int) -> Inferred | None:
         """Return what `find` returns for events whose unknown fields the core has found; None if one must be rejected.
@@ -202,7 +202,7 @@ class UnknownColumns:
         return Node(Kind.STRUCT, join(new, widened(fields, self._columns)).fields, count=0), rejects
 
 
-def _observe(rows: pa.Table, reader: _Fields) -> _Found:
+def _observe(rows: pa.Table, reader: EventFields) -> _Found:
     """Yield nodes in the order of appearance, with the positions of their rows and whether a schema declared them."""
     observations: list[tuple[int, Node, RowNumbers, bool]] = []
     for declared, at in by_schema(rows):
@@ -223,13 +223,13 @@ def _events(rows: pa.Table, at: RowNumbers) -> pa.Array:
     return events if len(at) == len(events) else events.take(pa.array(at))
 
 
-class _Fields:
+class EventFields:
     """Finds the fields of events; with a schema only unknown fields, below columns of kind `known`."""
 
     def __init__(self, options: ConvertOptions, schema: Schema | None = None) -> None:
         self._core = core.observer(table_spec(schema or Schema(), options))
         self._fields = options.fields
-        self._read: Callable[[Any], Node] = _from_value
+        self._read: Callable[[Any], Node] = node_of_value
         if schema is not None:
             self._read = partial(_new_fields, kind=schema.as_struct(), ignores_case=options.case_insensitive)
 
@@ -277,7 +277,7 @@ def _new_fields(value: Any, kind: iceberg.IcebergType, ignores_case: bool, depth
                 if column is not None:
                     fields[column] = inside(item, types[column])
                 elif item is not None:
-                    fields[name] = _from_value(item, depth + 1)
+                    fields[name] = node_of_value(item, depth + 1)
         case iceberg.ListType() if type(value) is list:
             fields[ELEMENT] = replace(
                 reduce(join, (inside(item, kind.element_type) for item in value), _KNOWN), count=0
@@ -294,7 +294,8 @@ def _new_fields(value: Any, kind: iceberg.IcebergType, ignores_case: bool, depth
 _KNOWN = Node(Kind.KNOWN)
 
 
-def _from_value(value: Any, depth: int = 0) -> Node:
+def node_of_value(value: Any, depth: int = 0) -> Node:
+    """Return the kind of a parsed value, with its fields."""
     if value is None:
         return Node(Kind.NULL, count=0)
     if type(value) is bool:
@@ -306,10 +307,10 @@ def _from_value(value: Any, depth: int = 0) -> Node:
     if depth >= NESTING_LIMIT:
         return Node(Kind.STRING)
     if type(value) is dict:
-        fields = {name: _from_value(below, depth + 1) for name, below in value.items()}
+        fields = {name: node_of_value(below, depth + 1) for name, below in value.items()}
         return Node(Kind.STRUCT, fields) if fields or not depth else Node(Kind.EMPTY_OBJECT)
     element = Node(Kind.NULL)
     for item in value:
-        element = join(element, _from_value(item, depth + 1))
+        element = join(element, node_of_value(item, depth + 1))
     element = replace(element, count=0)
     return Node(Kind.EMPTY_ARRAY) if element.kind is Kind.NULL else Node(Kind.LIST, {ELEMENT: element})

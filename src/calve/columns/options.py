@@ -31,6 +31,7 @@ class ConvertOptions:
         local_times: Columns that were inferred from date-times without an offset: in their timestamps an offset, which
             would be lost, is not coercible.
         column_limit: The most columns of a table (`look_for_unknown`); an event that needs more is rejected.
+        overflow: The column of fields that have no column and get none; empty: there is none.
         metadata: The columns that get metadata of the event, each with its attribute; no field is written into them.
         types: The declared types of columns that are added.
         may_lack: Required columns that become null, without a reject, if the event lacks them.
@@ -46,6 +47,7 @@ class ConvertOptions:
     timestamp_formats: tuple[str, ...] = ()
     local_times: frozenset[str] = frozenset()
     column_limit: int = COLUMN_LIMIT
+    overflow: str = ""
     metadata: tuple[tuple[str, str], ...] = ()
     types: ColumnTypes = field(default_factory=ColumnTypes, compare=False)
     may_lack: frozenset[str] = frozenset()

@@ -27,6 +27,7 @@ from calve.convert.build import seal
 from calve.convert.by_table import ConvertedRows, TableOfRow, TableOrder, divide
 from calve.convert.defaults import Defaults
 from calve.convert.exact import Exact, ExactResult, rounded
+from calve.convert.overflow import Overflow
 from calve.convert.scalar import Rounded
 from calve.convert.typed import TypedConverter
 from calve.convert.typed_texts import with_kinds
@@ -102,11 +103,12 @@ class Converter:
         self._core = core.converter(table_spec(self._schema, self._options), self._columns)
         self._typed = TypedConverter(self._columns, self._options)
         self._defaults = Defaults(table, self._options) if fills else None
+        self._overflow = Overflow(table, self._options) if checks and self._options.overflow else None
 
     def convert(self, rows: pa.Table) -> ConvertedEvents:
         """Convert a table with the column `event` or `_typed`."""
-        rows = self._with_text_if_needed(rows)
-        return self._finish(rows, self._find(rows))
+        rows, moved = self._prepared(rows)
+        return self._finish(rows, self._find(rows), moved)
 
     def convert_for(
         self, rows: pa.Table, table_of_row: TableOfRow, undecided: list[RowNumbers] | None = None
@@ -118,10 +120,10 @@ class Converter:
             table_of_row: The number of each row's table. Positions in the results are those in `rows`.
             undecided: Gets the positions of events that the core leaves, which are then not converted; None: all are.
         """
-        rows = self._with_text_if_needed(rows)
+        rows, moved = self._prepared(rows)
         by_table = TableOrder.of(table_of_row)
         if len(by_table.tables) < 2:
-            yield from ((table, self._finish(rows, self._find(rows, undecided))) for table in by_table.tables)
+            yield from ((table, self._finish(rows, self._find(rows, undecided), moved)) for table in by_table.tables)
             return
         if TYPED in rows.column_names or SCHEMA in rows.column_names:
             read = rows.select([name for name in _READ if name in rows.column_names])
@@ -131,11 +133,16 @@ class Converter:
         if undecided:
             undecided[-1] = by_table.order[undecided[-1]]
         for table, part in divide(converted, by_table):
-            yield table, self._finish(rows, part)
+            yield table, self._finish(rows, part, moved)
+
+    def _prepared(self, rows: pa.Table) -> tuple[pa.Table, UnknownFields]:
+        """Return rows with defaults, whose fields without a column are in that for the overflow; and these fields."""
+        rows = self._defaults.fill(rows) if self._defaults else rows
+        rows, moved = self._overflow.fill(rows) if self._overflow else (rows, NO_UNKNOWN)
+        return self._with_text_if_needed(rows), moved
 
     def _with_text_if_needed(self, rows: pa.Table) -> pa.Table:
-        """Return typed rows unchanged if their columns can be converted, else with their texts; with defaults."""
-        rows = self._defaults.fill(rows) if self._defaults else rows
+        """Return typed rows unchanged if their columns can be converted, else with their texts."""
         if not is_typed(rows) or self._typed.reader(rows[TYPED].type):
             return rows
         return with_text(with_kinds(rows, self._columns))
@@ -207,14 +214,15 @@ class Converter:
             self._wider[schema] = bool(widened(Node(Kind.STRUCT, declared), self._schema.as_struct()).fields)
         return self._wider[schema]
 
-    def _finish(self, rows: pa.Table, converted: ConvertedRows) -> ConvertedEvents:
+    def _finish(self, rows: pa.Table, converted: ConvertedRows, moved: UnknownFields = NO_UNKNOWN) -> ConvertedEvents:
         """Reject the events with a field that cannot become a column, and collect the other unknown fields."""
         converted, unknown = self._needed(rows, converted)
         if unknown and self._checks and (rejects := self._unwritable(rows, converted, unknown)):
             converted, unknown = self._needed(rows, converted.rejecting(rejects))
         nulled = Counter(column for _, (column, _) in converted.nulled)
         reasons = {column: encodable(reason) for _, (column, reason) in reversed(converted.nulled)}
-        rejected, ignored = rejects_table(converted.rejects), converted.ignored.counts()
+        written_moved = moved.take(np.isin(moved.rows, converted.row))
+        rejected, ignored = rejects_table(converted.rejects), converted.ignored.join(written_moved).counts()
         row, lacks = pa.array(converted.row), unknown if unknown else None
         written, size = self._with_metadata(rows, converted), converted.size_bytes
         return ConvertedEvents(written, row, rejected, dict(nulled), lacks, reasons, ignored, size)

@@ -87,7 +87,7 @@ def _matched(properties: Properties, transforms: Transforms, field: str, pattern
         )
         raise SettingsError(f"Calve cannot match {field} with a pattern: it is {added}", step="settings", hint=hint)
     is_text = bool(parts and not _NUMBERS.search(parts[1])) or all(map(_TEXT_ONLY.match, pattern.split("|")))
-    if is_text or transforms.serde:
+    if is_text or transforms.is_change_stream:
         if not is_text:
             advice = (
                 f"The route {pattern} only matches texts; the connector also matches the text of a number or boolean"
@@ -135,6 +135,8 @@ def _shared(properties: Properties, transforms: Transforms, keeps_keys: bool) ->
     for prefix, ours in (("auto-create-props", "table_properties"), ("write-props", "write_properties")):
         if values := properties.below(f"iceberg.tables.{prefix}."):
             settings[ours] = values
+    if transforms.objects:
+        settings["objects"] = transforms.objects
     if transforms.metadata_columns:
         settings["metadata_columns"] = transforms.metadata_columns
     milliseconds = properties.take("iceberg.control.commit.interval-ms", _MINUTES)
@@ -147,10 +149,10 @@ def _changes(properties: Properties, transforms: Transforms, keeps_keys: bool) -
     if not keeps_keys:
         advice = "Without effect in Apache Iceberg's sink, which only appends; Calve has `operation` and `upsert`"
         properties.remark(advice, "iceberg.tables.cdc-field", "iceberg.tables.upsert-mode-enabled")
-        return {"upsert": True} if transforms.serde else {}
+        return {"upsert": True} if transforms.is_change_stream else {}
     settings: dict[str, Any] = {"upsert": True} if properties.flag("iceberg.tables.upsert-mode-enabled") else {}
     operation = properties.take("iceberg.tables.cdc-field")
-    if transforms.serde:
+    if transforms.is_change_stream:
         return {"upsert": True}  # the envelopes have the operation
     return settings | ({"operation": f"${{{_pointer(operation)}}}"} if operation else {})
 

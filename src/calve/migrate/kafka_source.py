@@ -85,7 +85,7 @@ def _format(properties: Properties, serde: str) -> tuple[dict[str, Any], dict[st
         properties.advise("The converter is in the worker's configuration: JSON is assumed; see `serde_format`")
     if converter == "JsonConverter" and options.get("schemas.enable", "true") != "false":
         serde = serde or "connect_json"
-    if converter not in ("", "JsonConverter") and (serde or converter not in _PLAIN):
+    if converter not in ("", "JsonConverter") and (serde not in ("", "json") or converter not in _PLAIN):
         advice = "Calve reads change streams as JSON" if serde else "Calve has no such format; JSON is assumed"
         properties.remarks.append((f"value.converter = {converter}", advice))
     return {"serde_format": serde or _PLAIN.get(converter, "json")}, {}

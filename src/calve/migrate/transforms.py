@@ -29,7 +29,6 @@ _CHANGE_FIELDS |= {
 }
 """The metadata attributes of what `add.fields` names."""
 _ADVICE = {
-    "JsonToMapTransform": "Calve reads JSON itself: set `serde_format: json`; nested objects become structs",
     "MongoDebeziumTransform": "Calve has no MongoDB format; let the connector flatten the documents to plain JSON",
     "RegexRouter": 'Calve keeps the topic\'s name: use `getMetadata("kafka_topic")` in routes and table names',
     "TimestampConverter": "Types follow the column: see `timestamp_unit`, `timestamp_formats` and the processor `date`",
@@ -50,7 +49,8 @@ class Transforms:
         metadata_columns: Columns with the place of a record.
         fields: For a field that a transform adds, the format string with its value, for routing.
         adds_route: Whether a processor adds the text of the route field.
-        serde: The format of change streams; empty: the transforms say nothing about it.
+        serde: The format of the records, if it is JSON or a change stream; empty: the transforms say nothing about it.
+        objects: What objects become in new columns; empty: the transforms say nothing about it.
     """
 
     processors: list[dict[str, Any]] = field(default_factory=list)
@@ -58,6 +58,12 @@ class Transforms:
     fields: dict[str, str] = field(default_factory=dict)
     adds_route: bool = False
     serde: str = ""
+    objects: str = ""
+
+    @property
+    def is_change_stream(self) -> bool:
+        """Whether the records are envelopes of changes."""
+        return self.serde not in ("", "json")
 
 
 _Convert = Callable[["Transforms", dict[str, str]], None]
@@ -78,13 +84,15 @@ def converted(properties: Properties) -> Transforms:
             properties.remarks.append((f"transforms.{alias} = {kind}", "Calve keeps keys as the metadata `kafka_key`"))
         elif name in _CHANGES:
             _changes(transforms, properties, name, options)
+        elif name == "JsonToMapTransform":
+            _json_to_map(transforms, properties, options)
         elif name in _CONVERSIONS:
             _CONVERSIONS[name](transforms, options)
         else:
             advice = _ADVICE.get(name, "No counterpart; see the processors, and `sql` for all else")
             properties.remarks.append((f"transforms.{alias} = {kind}", advice))
     properties.remark_below("Predicates have no counterpart: use conditions of processors and routes", "predicates")
-    if transforms.serde and transforms.processors:
+    if transforms.is_change_stream and transforms.processors:
         advice = "Processors cannot change the rows of change streams; these were left out: "
         properties.advise(advice + ", ".join(next(iter(processor)) for processor in transforms.processors))
         transforms.processors.clear()
@@ -121,6 +129,16 @@ def _added_fields(transforms: Transforms, properties: Properties, options: dict[
             properties.remarks.append(
                 (f"add.fields = {name}", f"No metadata attribute has it; the column {column} is missing")
             )
+
+
+def _json_to_map(transforms: Transforms, properties: Properties, options: dict[str, str]) -> None:
+    """Read JSON, whose objects become maps, as those of the transform."""
+    transforms.serde, transforms.objects = "json", "map"
+    if options.get("json.root", "").lower() == "true":
+        advice = (
+            "The whole record in one map: without schema_evolution set overflow: {column: payload}, and create the "
+        )
+        properties.remarks.append(("json.root = true", f"{advice}table with that column, a map<string, string>"))
 
 
 def _insert_field(transforms: Transforms, options: dict[str, str]) -> None:

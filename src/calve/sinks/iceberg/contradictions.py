@@ -65,6 +65,8 @@ def _of_all(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
 
         for name, why in metadata_faults(settings.metadata_columns):
             yield f"metadata_columns.{name}", why
+    if settings.overflow:
+        yield from _of_overflow(settings)
     yield from _of_key(settings)
     if settings.dlq == "":
         yield "dlq", "needs a location; leave it out for <state>/<pipeline>/dlq"
@@ -100,8 +102,34 @@ def _of_format_version(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
         yield "table_properties.format-version", f"must be 1, 2 or 3, found {version}"
     elif version == "1" and settings.changes:
         yield "table_properties.format-version", "must be 2 or 3: version 1 has no row-level deletes"
+    if version != "3" and settings.auto_create:
+        yield from _variants(settings)
     if version != "3" and settings.auto_create and (settings.schema or settings.column_types or settings.schemas):
         yield from _of_defaults(settings)
+
+
+def _variants(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
+    why = "needs format version 3 for a variant: add table_properties: {format-version: 3}"
+    objects = settings.objects if isinstance(settings.objects, dict) else {"": settings.objects}
+    for name, word in objects.items():
+        if word == "variant":
+            yield f"objects.{name}".rstrip("."), why
+    if settings.overflow and settings.overflow.type == "variant":
+        yield "overflow.type", why
+
+
+def _of_overflow(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
+    from calve.sinks.iceberg.declared import metadata_faults
+
+    column = settings.overflow.column if settings.overflow else ""
+    others = {"metadata_columns": settings.metadata_columns, "identifier_columns": settings.identifier_columns}
+    for option, names in others.items():
+        if column in names:
+            yield "overflow.column", f"{column} is in {option}; set another name"
+    for _, why in metadata_faults([column]):
+        yield "overflow.column", why
+    if settings.partial_updates == "keep":
+        yield "overflow", "does not go with partial_updates: keep, which would keep an older row's overflow"
 
 
 def _of_defaults(settings: IcebergSettings) -> Iterator[tuple[str, str]]:

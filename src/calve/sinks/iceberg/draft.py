@@ -78,7 +78,7 @@ def _rejects(
         return job.converter(draft).convert(job.with_batch(events)).rejects
     rejects = replace(job, evolves=False).converter(draft).convert(job.with_batch(events)).rejects
     rejects = rejects.filter(pc.not_equal(rejects["code"], Code.NO_MATCHING_FIELDS.value))
-    if not job.evolves or not job.rules.is_contended(inferred):
+    if not job.evolves or job.rules.overflow or not job.rules.is_contended(inferred):
         return rejects
     alone = rejects_table(UnknownColumns(Schema(), job.options(draft)).find(events).rejects)
     return pa.concat_tables([rejects, alone.filter(pc.invert(pc.is_in(alone["row"], rejects["row"].combine_chunks())))])

@@ -14,6 +14,7 @@ from calve.columns.declared_types import ColumnTypes
 from calve.columns.evolve import is_contended
 from calve.columns.infer import Inferred
 from calve.errors import CalveError
+from calve.event.column_names import COLUMN_LIMIT
 from calve.reduce.key import identified
 from calve.sinks.iceberg.inferred import fitted
 from calve.sinks.iceberg.metadata_columns import NONE, MetadataColumns
@@ -43,6 +44,7 @@ class DraftRules:
         declared: Patterns of tables whose columns are declared.
         evolves: Whether events with a field that cannot become a column are rejected.
         has_defaults: Whether new columns have defaults.
+        column_limit: The most columns that events give a table.
     """
 
     types: ColumnTypes = field(default_factory=ColumnTypes)
@@ -54,6 +56,7 @@ class DraftRules:
     declared: tuple[str, ...] = ()
     evolves: bool = False
     has_defaults: bool = False
+    column_limit: int = COLUMN_LIMIT
 
     @staticmethod
     def of(settings: IcebergSettings, metadata: MetadataColumns) -> DraftRules:
@@ -68,12 +71,18 @@ class DraftRules:
             tuple(schema.tables for schema in settings.schemas),
             settings.schema_evolution,
             int(settings.table_properties.get("format-version", 2)) >= DEFAULTS_SINCE,
+            settings.max_columns,
         )
 
     def schema(self, inferred: Inferred) -> Schema:
         """Return the columns of a new table, with defaults if its version has them; none without values."""
-        schema = inferred.to_schema(types=self.types, case_insensitive=self.case_insensitive)
+        schema = inferred.to_schema(self.column_limit, self.types, self.case_insensitive)
         return schema if self.has_defaults else read_schema(json.dumps(without_defaults(schema.model_dump())))
+
+    @property
+    def overflow(self) -> str:
+        """The column of fields that get none; empty: there is none."""
+        return self.metadata.overflow[0] if self.metadata.overflow else ""
 
     @property
     def may_reject(self) -> bool:
@@ -86,7 +95,7 @@ class DraftRules:
 
     def is_contended(self, inferred: Inferred) -> bool:
         """Return whether fields compete for a name or a place."""
-        return is_contended(inferred.root, self.types, self.case_insensitive)
+        return is_contended(inferred.root, self.types, self.case_insensitive, self.column_limit)
 
     def contended(self, name: str, inferred: Inferred) -> Table | None:
         """Return the draft of a table whose fields compete, so that not all of their events can be written."""

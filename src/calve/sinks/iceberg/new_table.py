@@ -7,10 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import Literal, TypeAlias
 
 from calve.settings import option
 
-__all__ = ["DeclaredColumn", "PartitionField", "SchemaOf", "TableSchema"]
+__all__ = ["DeclaredColumn", "ObjectType", "OverflowColumn", "PartitionField", "SchemaOf", "TableSchema"]
+
+ObjectType: TypeAlias = Literal["struct", "map", "variant", "string"]
+"""What objects become in a column."""
 
 
 def _check_type(text: str) -> None:
@@ -61,6 +65,17 @@ class TableSchema:
         from calve.sinks.iceberg.declared import schema_faults
 
         yield from schema_faults(list(map(asdict, self.columns)), list(map(asdict, self.partition_spec)))
+
+
+@dataclass(frozen=True)
+class OverflowColumn:
+    """A column for fields that have no column and get none."""
+
+    column: str = option(doc="The name of the column; new tables and, with `schema_evolution`, older ones get it.")
+    type: Literal["map", "variant", "string"] = option(
+        "map",
+        "`map` (`map<string, string>`: names and values, JSON where they are no texts), `variant` or `string` (JSON).",
+    )
 
 
 @dataclass(frozen=True)

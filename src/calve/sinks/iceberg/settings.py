@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from calve.convert.date_formats import date_format
-from calve.dead_letters.settings import FolderDeadLetters, prefix
+from calve.dead_letters.settings import prefix
 from calve.errors import SettingsError
 from calve.expression import Format, compile_format
 from calve.route.by_table import ByTable
@@ -22,8 +22,9 @@ from calve.settings import Size, option
 from calve.settings.catalog import catalog_doubts, catalog_folder, shown_catalog
 from calve.settings.problems import unknown
 from calve.sinks.iceberg.contradictions import contradictions, unused_tables
+from calve.sinks.iceberg.letters import DeadLetters
 from calve.sinks.iceberg.maintenance import Maintenance
-from calve.sinks.iceberg.new_table import SchemaOf, TableSchema
+from calve.sinks.iceberg.new_table import ObjectType, OverflowColumn, SchemaOf, TableSchema
 from calve.sinks.iceberg.table_options import SORT_BY, TableOptions, check_branch, check_key
 from calve.sinks.settings import SinkSettings
 from calve.table.limits import DEFAULTS, MaintenanceLimits
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
     from calve.columns.declared_types import ColumnTypes
 
-__all__ = ["DeadLetters", "IcebergSettings"]
+__all__ = ["IcebergSettings"]
 
 OF_BATCH = ("ingestion_time", "batch")
 """The metadata attributes that all events of a batch share; every source has them."""
@@ -46,33 +47,6 @@ def _check_table_name(text: str) -> Format:
     if name.static is not None and (bad := fault(name.static)):
         raise SettingsError(bad)
     return name
-
-
-def _check_letter_table(text: str) -> None:
-    if "${" in text:
-        raise SettingsError("all dead letters go to one table: its name cannot have ${…}")
-    if bad := fault(text):
-        raise SettingsError(bad)
-
-
-@dataclass(frozen=True)
-class DeadLetters(FolderDeadLetters):
-    """The location of dead letters: files with limits, or a table."""
-
-    table: str | None = option(
-        None,
-        "An Iceberg table in the sink's catalog, as `namespace.table`. Each rejected event becomes one row, exactly "
-        "once. Calve creates a missing table, partitioned by the day of `timestamp`.",
-        check=_check_letter_table,
-    )
-
-    def check(self) -> Iterator[tuple[str, str]]:
-        """Refuse a map with nothing in it, or with two locations."""
-        yield from super().check()
-        if self == DeadLetters():
-            yield "", "needs a location: a path, `s3: {bucket: …}` or `table: namespace.table`"
-        if self.table and (self.s3 or self.path):
-            yield "table", f"cannot be set beside `{'s3' if self.s3 else 'path'}`; set only one"
 
 
 @dataclass(frozen=True)
@@ -150,6 +124,20 @@ class IcebergSettings(SinkSettings):
         '"decimal(12,2)", "*_at": timestamptz, "items.element.price": double}`. Keys are dotted names or patterns '
         "with `*` and `?`; an exact name has priority, then the first matching pattern. A type may have a default "
         "(format version 3): `decimal(12,2) default 0.00`. Existing columns do not change.",
+    )
+    objects: ObjectType | dict[str, ObjectType] = option(
+        "struct",
+        "What objects become in new columns: `struct` (a column for each field), `map` (`map<string, string>`), "
+        "`variant` (format version 3) or `string` (JSON); by dotted name or pattern, too: `{attributes: map, "
+        '"*_json": variant}`, where the others are structs.',
+    )
+    max_columns: int = option(
+        1_000, "Maximum number of columns, fields of structs included, that events give a table.", minimum=1
+    )
+    overflow: OverflowColumn | None = option(
+        None,
+        "A column for fields that have no column and get none. Default: with `schema_evolution` such an event is "
+        "a dead letter; otherwise the fields are counted, and not written.",
     )
     infer_timestamps: bool = option(
         True,
@@ -287,7 +275,8 @@ class IcebergSettings(SinkSettings):
         """The types of columns that are created from events."""
         from calve.columns.declared_types import ColumnTypes
 
-        return ColumnTypes(self.column_types, self.infer_timestamps)
+        objects = self.objects if isinstance(self.objects, dict) else {"*": self.objects}
+        return ColumnTypes(self.column_types, self.infer_timestamps, objects)
 
     @property
     def columns(self) -> list[dict[str, Any]]:

@@ -65,7 +65,8 @@ class IcebergSink:
         self._key, catalog = opening.catalog_of(settings.catalog or {})
         self._log = log
         self._mirrors = Mirrors(self._fields, settings.by_table.map(lambda own: own.inferred_types))
-        columns = MetadataColumns(kept, metadata)
+        rest = settings.overflow
+        columns = MetadataColumns(kept, metadata, (rest.column, rest.type) if rest else ())
         self._options = settings.by_table.map(lambda own: _options_of(own, columns))
         self._targets = SinkTargets(catalog, settings, self._route.table.static, log, self._mirrors, columns)
         self._letters = (

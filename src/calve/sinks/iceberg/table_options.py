@@ -13,6 +13,7 @@ from calve.expression import compile_format
 from calve.route.by_table import TablePattern
 from calve.settings import option
 from calve.sinks.iceberg.maintenance import Maintenance
+from calve.sinks.iceberg.new_table import ObjectType
 
 __all__ = ["SORT_BY", "TableOptions", "check_branch", "check_key"]
 
@@ -78,6 +79,7 @@ class TableOptions:
     sort_by: list[str] | None = option(None, "The sort order of a new table.")
     branch: str | None = option(None, "The branch to write to.", check=check_branch)
     column_types: dict[str, str] | None = option(None, "Types of new columns, before those of the sink.")
+    objects: ObjectType | dict[str, ObjectType] | None = option(None, "What objects become in new columns.")
     table_properties: dict[str, str] | None = option(None, "Properties of a new table, added to those of the sink.")
     table_location: str | None = option(None, "The location of a new table; only beside a `name`.", minimum=1)
     commit_interval: timedelta | None = option(

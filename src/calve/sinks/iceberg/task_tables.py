@@ -112,6 +112,8 @@ class TaskTables(SinkJob):
             count_ignored=not self.evolves,
             metadata=self.metadata_columns,
             types=self.rules.types,
+            column_limit=self.rules.column_limit,
+            overflow=self.rules.overflow,
         )
 
     def with_batch(self, events: pa.Table) -> pa.Table:

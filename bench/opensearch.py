@@ -25,7 +25,7 @@ from bench.made_events import Events
 from bench.measure import Figures, parser, ratio, take_turns
 from bench.report import Report
 from calve.pipeline.plugins import PLUGINS
-from calve.pipeline.wiring import Wiring
+from calve.pipeline.wiring import PipelineParts
 from calve.record.receipt import Failure
 from calve.settings import parse_text
 from calve.sources.source import Split
@@ -119,7 +119,7 @@ class Rivals:
     def __post_init__(self) -> None:
         more = ', document_id: "${/id}"' if self.ids == "given" else ""
         settings = parse_text(YAML.format(address=self.node.address, more=more), PLUGINS).pipelines[0]
-        self.wiring = Wiring(settings, LocalFolder(self.folder), lambda properties: ("", None))  # type: ignore[arg-type,return-value]
+        self.parts = PipelineParts(settings, LocalFolder(self.folder), lambda properties: ("", None))  # type: ignore[arg-type,return-value]
         self.pools = [urllib3.connection_from_url(self.node.address) for _ in range(2)]
 
     def loop(self, number: int) -> Figures:
@@ -130,7 +130,7 @@ class Rivals:
 
     def calve(self, number: int) -> Figures:
         """Run the tasks of a batch."""
-        job = self.wiring.job("12345678", number, int(time.time() * 10) + number, 0, None)
+        job = self.parts.job("12345678", number, int(time.time() * 10) + number, 0, None)
         batches = [pa.record_batch({"event": pa.array(half, pa.binary())}) for half in self._halves(number)]
         jobs = [dataclasses.replace(job, reader=Memory(one), split_numbers=[[0], [1]]) for one in batches]
 

@@ -24,7 +24,7 @@ def write(folder: Path, name: str, *lines: str) -> None:
 
 def test_letters_that_were_replayed_or_moved_away_do_not_wait(tmp_path: Path) -> None:
     letters, report = tmp_path / "orders" / "dlq", PipelineReport("orders")
-    pending = PendingLetters(str(tmp_path / "orders"), "orders", look_seconds=0)
+    pending = PendingLetters(str(tmp_path / "orders"), "orders", check_seconds=0)
     assert pending.count(report) == {}
     first = entry(count=3)
     write(letters, "1.ndjson", first, entry(code="MALFORMED", table=None), "no entry\n", entry(pipeline="clicks"))
@@ -40,7 +40,7 @@ def test_letters_that_were_replayed_or_moved_away_do_not_wait(tmp_path: Path) ->
 def test_on_an_object_store_they_are_those_rejected_less_those_replayed(tmp_path: Path) -> None:
     report = PipelineReport("orders", dlq=["s3://bucket/dlq"], rejects={"NO_KEY": 5, "MALFORMED": 1})
     report.tables["a.b"] = TableReport(rejects={"NO_KEY": 5})
-    pending = PendingLetters(str(tmp_path / "orders"), "orders", look_seconds=0)
+    pending = PendingLetters(str(tmp_path / "orders"), "orders", check_seconds=0)
     assert pending.count(report) == {"a.b": {"NO_KEY": 5}, "": {"MALFORMED": 1}}
     records_in(str(tmp_path), "orders").add([Span("1.ndjson", 0, 100, 4)])
     assert pending.count(report) == {"": {"": 2}}

@@ -43,7 +43,7 @@ def ask_registry(port: int) -> None:
 
 def ask_opensearch(port: int) -> None:
     client = Client(Access((f"http://127.0.0.1:{port}",), connect_seconds=0.5, socket_seconds=0.5))
-    template.reach(client)
+    template.check_cluster(client)
     lines = pa.array(['{"index":{"_id":"1"}}\n{"a":1}\n'] * 3, pa.large_string())
     Bulk(client, 1 << 20, max_retries=1, pause=lambda seconds: None).send("i", lines)
 
@@ -67,7 +67,7 @@ def ask_mysql(port: int) -> None:
 def ask_kafka(port: int) -> None:
     cluster.ANSWER_SECONDS = cluster.BROKERS_SECONDS = 0.5
     settings = KafkaSettings(bootstrap_servers=f"127.0.0.1:{port}", topics=[TopicSettings(name="t")])
-    cluster.Cluster(settings).look()
+    cluster.Cluster(settings).topics()
 
 
 CLIENTS: dict[str, Callable[[int], None]] = {

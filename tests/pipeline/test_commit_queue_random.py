@@ -51,7 +51,7 @@ class QueueMachine(RuleBasedStateMachine):
     def take(self) -> None:
         size = sum(one.bytes for table, found in self.waits.items() if table not in self.held for _, one in found)
         is_all = self.soon or self.now - self.began >= HOUR or size >= SIZE
-        found = self.queue.take(self.now)
+        found = self.queue.pop_due(self.now)
         assert found is not None or not is_all
         left = {table for table in self.waits if self.waits[table] and table not in self.taken}
         surely = {table for table in left if self.now >= self.again(table)[1]}

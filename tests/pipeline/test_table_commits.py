@@ -96,7 +96,7 @@ class World:
 
     def cycle(self) -> None:
         self.seconds += 60
-        for table in self.queue.take(self.seconds) or ():
+        for table in self.queue.pop_due(self.seconds) or ():
             self.commit_tables.commit(table)
         self.commit_tables.acknowledge()
 

@@ -28,7 +28,7 @@ def store() -> StoreFolder:
 
 def owned(folder: StateFolder) -> SourceFiles:
     files = files_in(folder)
-    files.take()
+    files.acquire()
     return files
 
 
@@ -105,7 +105,7 @@ def test_a_change_without_an_answer_is_replaced_by_the_next_one(
         with pytest.raises(WriteError):
             files.write("a", b"2")
         with pytest.raises(WriteError):
-            files_in(store).take()
+            files_in(store).acquire()
     assert files.read("a") == b"1"
     if is_done:  # the other one has them, though it does not know
         with pytest.raises(OvertakenError):

@@ -43,7 +43,7 @@ def doctor(ctx: click.Context, /, state: str, fetch: bool, s3: bool) -> None:
     all_checks = []
     for check in checks(state_folder_at(state.removeprefix("file://")), s3):
         all_checks.append(check)
-        _tell(check)
+        _print_check(check)
     wrong = sum(check.outcome == "wrong" for check in all_checks)
     if wrong:
         echo(f"{wrong} of {len(all_checks)} checks failed.", err=True)
@@ -51,7 +51,7 @@ def doctor(ctx: click.Context, /, state: str, fetch: bool, s3: bool) -> None:
     echo("All checks passed.")
 
 
-def _tell(check: Check) -> None:
+def _print_check(check: Check) -> None:
     mark, colour = MARKS[check.outcome]
     click.echo(f"{click.style(mark, fg=colour)}  {check.name:<8} {harmless(check.found)}")
     if check.mend:

@@ -12,7 +12,7 @@ from calve.errors import CalveError, EngineError, InvariantError, SettingsError
 from calve.observe.log import Log
 from calve.settings.problems import SettingsErrors
 
-__all__ = ["DEBUG", "FAILED", "JSON_LOG", "WRONG_SETTINGS", "tell", "tell_unexpected"]
+__all__ = ["DEBUG", "FAILED", "JSON_LOG", "WRONG_SETTINGS", "print_error", "print_unexpected"]
 
 FAILED = 1
 WRONG_SETTINGS = 2
@@ -22,7 +22,7 @@ JSON_LOG = "calve.json_log"
 """Keys of `Context.meta`, which a command shares with the group that prints its failures."""
 
 
-def tell(error: CalveError, ctx: click.Context) -> int:
+def print_error(error: CalveError, ctx: click.Context) -> int:
     """Print an error to stderr and return its exit code."""
     if ctx.meta.get(JSON_LOG):
         Log().error(error)
@@ -33,7 +33,7 @@ def tell(error: CalveError, ctx: click.Context) -> int:
     return WRONG_SETTINGS if isinstance(error, SettingsError) else FAILED
 
 
-def tell_unexpected(error: Exception, ctx: click.Context) -> int:
+def print_unexpected(error: Exception, ctx: click.Context) -> int:
     """Print an unexpected error: with the operating system's message, or as a bug in Calve."""
     calve_error: CalveError
     if isinstance(error, OSError) and error.strerror:
@@ -44,7 +44,7 @@ def tell_unexpected(error: Exception, ctx: click.Context) -> int:
         hint = "" if ctx.meta.get(DEBUG) else "Run it again with --debug to see the traceback"
         calve_error = InvariantError(f"this is a bug in Calve: {type(error).__name__}: {error}", hint=hint)
     calve_error.__cause__ = error
-    return tell(calve_error, ctx)
+    return print_error(calve_error, ctx)
 
 
 def _sentence(error: CalveError) -> str:

@@ -98,7 +98,7 @@ def init(
     answers = Answers(chosen, str(location), str(table), more["tables"], more["key"], more["registry"], more["catalog"])
     proposed = Proposal(key=answers.key) if more["offline"] else _found(answers)
     _write(path, _pipeline(answers, proposed))
-    _tell(ctx, path, answers, proposed)
+    _print_next_steps(ctx, path, answers, proposed)
 
 
 def _found(answers: Answers) -> Proposal:
@@ -114,7 +114,7 @@ def _found(answers: Answers) -> Proposal:
         return Proposal(key=answers.key)
 
 
-def _tell(ctx: click.Context, path: Path, answers: Answers, proposed: Proposal) -> None:
+def _print_next_steps(ctx: click.Context, path: Path, answers: Answers, proposed: Proposal) -> None:
     """Say what was found and what to do next; show what becomes of the first events."""
     for line in proposed.seen:
         echo(line)

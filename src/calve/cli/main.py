@@ -102,11 +102,11 @@ class Commands(Group):
         except KeyboardInterrupt:
             ctx.exit(INTERRUPTED)
         except CalveError as error:
-            ctx.exit(failures.tell(error, ctx))
+            ctx.exit(failures.print_error(error, ctx))
         except Exception as error:
             if isinstance(error, OSError) and error.errno == errno.EPIPE:
                 raise  # the reader of the pipe has ended; click exits quietly
-            ctx.exit(failures.tell_unexpected(error, ctx))
+            ctx.exit(failures.print_unexpected(error, ctx))
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

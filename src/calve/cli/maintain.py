@@ -163,11 +163,11 @@ def _reports(
 
     for context in _contexts(tables, chosen):
         report = maintain_table(context, wishes, partial(_begins, context.name))
-        _tell(report, as_json, wishes.dry_run)
+        _print_report(report, as_json, wishes.dry_run)
         yield report
 
 
-def _tell(report: MaintenanceReport, as_json: bool, dry_run: bool) -> None:
+def _print_report(report: MaintenanceReport, as_json: bool, dry_run: bool) -> None:
     for line in [] if as_json else _lines(report, dry_run):
         echo(line)
     if report.error:

@@ -22,7 +22,7 @@ __all__ = ["run_until_asked", "sigterm_exits"]
 ENDED = 0
 STARTUP_STOPPED = 128
 """Plus the number of the signal: a shell's exit code for a program that a signal has ended."""
-_LOOK_SECONDS = 0.5
+_CHECK_SECONDS = 0.5
 """How often the main thread checks for a signal that another thread received; such a signal does not wake it."""
 
 
@@ -79,7 +79,7 @@ def _next(happened: SimpleQueue[int]) -> int:
     """Wait for the next event. Python calls signal handlers only on the main thread, and only while it is awake."""
     while True:
         with suppress(Empty):
-            return happened.get(timeout=_LOOK_SECONDS)
+            return happened.get(timeout=_CHECK_SECONDS)
 
 
 def _asked(watch: Watch) -> None:

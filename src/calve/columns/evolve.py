@@ -151,7 +151,7 @@ def plan_evolution(
 
 def _added(new: Node, columns: iceberg.StructType, types: _Types) -> Iterator[NewColumn]:
     for path, name, node in _new_fields(new, columns, ColumnPath()):
-        if types.names.take(path, name):
+        if types.names.add_if_free(path, name):
             column = json.loads(types.column(1, name, node, path).model_dump_json())
             yield NewColumn(path.steps, name, column["type"], node.doc, column.get("write-default"))
 
@@ -170,14 +170,14 @@ def event_refusal(
     for path, name, below in _new_fields(_without_case(node) if case_insensitive else node, kind, ColumnPath()):
         if refused := new.names.refusal(path, name):
             return refused
-        new.names.take(path, name)
+        new.names.add_if_free(path, name)
         new.of(below, path.field(name))
     return new.lost
 
 
 def fits(path: ColumnPath, name: str, node: Node, names: ColumnNames, types: ColumnTypes) -> bool:
     """Add a field to a table's names, with what is inside; return whether all of it can become columns."""
-    if not names.take(path, name):
+    if not names.add_if_free(path, name):
         return False
     new = _Types(names, types)
     new.of(node, path.field(name))
@@ -312,11 +312,11 @@ class _Types:
             match node.kind:
                 case Kind.STRUCT:
                     return self._struct(node, path)
-                case Kind.LIST if self.names.take_inside(path, ELEMENT):
+                case Kind.LIST if self.names.add_inside_if_free(path, ELEMENT):
                     number = self._next_id()
                     element = self.of(node.fields[ELEMENT], path.inside(ELEMENT))
                     return iceberg.ListType(number, element, element_required=False)
-                case Kind.MAP if self.names.take_inside(path, KEY, VALUE):
+                case Kind.MAP if self.names.add_inside_if_free(path, KEY, VALUE):
                     key, number = self._next_id(), self._next_id()
                     value = self.of(node.fields[VALUE], path.inside(VALUE))
                     by = self.of(node.fields[KEY], path.inside(KEY))
@@ -349,7 +349,7 @@ class _Types:
         present = [(name, child) for name, child in node.fields.items() if child.kind is not Kind.NULL]
         refused, numbered = None, []
         for name, child in present:
-            if self.names.take(path, name):
+            if self.names.add_if_free(path, name):
                 numbered.append((name, child, self._next_id()))
             else:
                 refused = refused or self.names.refusal(path, name)

@@ -41,7 +41,7 @@ class UnknownFields(NamedTuple):
         rows, sets = np.array(pairs, np.int64).reshape(-1, 2).T
         return UnknownFields(rows, sets, list(numbers))
 
-    def take(self, at: npt.NDArray[Any] | slice) -> UnknownFields:
+    def select(self, at: npt.NDArray[Any] | slice) -> UnknownFields:
         """Select events by a mask, by indexes into `rows`, or by a slice."""
         return self._replace(rows=self.rows[at], sets=self.sets[at])
 

@@ -134,7 +134,7 @@ def _ambiguous(fields: Sequence[Mapping[str, Any]], had: Mapping[str, str]) -> d
     """Return the new top-level columns that readers could not distinguish from those of the table, and why."""
     names = ColumnNames(StructType(), limit=sys.maxsize)
     for column in had:
-        names.take(ColumnPath(), column)
+        names.add_if_free(ColumnPath(), column)
     faults = {field["name"]: names.fault(ColumnPath(), field["name"]) for field in fields if field["name"] not in had}
     return {name: fault for name, fault in faults.items() if fault}
 

@@ -60,7 +60,7 @@ class ConvertedRows(NamedTuple):
             row=self.row[keep],
             rejects=[entry for entry in self.rejects if entry.row not in rows] + rejects,
             nulled=[entry for entry in self.nulled if entry[0] not in rows],
-            ignored=self.ignored.take(~np.isin(self.ignored.rows, lost)),
+            ignored=self.ignored.select(~np.isin(self.ignored.rows, lost)),
             unknown_rows=self.unknown_rows[~np.isin(self.unknown_rows, lost)],
             wider=[entry for entry in self.wider if entry[0] not in rows],
             new=None,
@@ -98,7 +98,7 @@ def divide(converted: ConvertedRows, by_table: TableOrder) -> Iterator[tuple[int
         by_table: The order.
     """
     order, bounds = by_table.order, by_table.bounds
-    named = converted.ignored.take(np.argsort(converted.ignored.rows, kind="stable"))
+    named = converted.ignored.select(np.argsort(converted.ignored.rows, kind="stable"))
     at, unknown, ignored = (_cut(some, bounds) for some in (converted.row, converted.unknown_rows, named.rows))
     row, unknown_rows, named = (
         order[converted.row],
@@ -116,7 +116,7 @@ def divide(converted: ConvertedRows, by_table: TableOrder) -> Iterator[tuple[int
         mine, odd, ignored_rows = (slice(*some[number : number + 2]) for some in (at, unknown, ignored))
         lost, wide, null = rejects.get(number, []), wider.get(number, []), nulled.get(number, [])
         size = int(row_bytes * len(rows))
-        odd_rows, mine_ignored = unknown_rows[odd], named.take(ignored_rows)
+        odd_rows, mine_ignored = unknown_rows[odd], named.select(ignored_rows)
         yield table, ConvertedRows(rows, row[mine], lost, null, odd_rows, wide, mine_ignored, size_bytes=size)
 
 

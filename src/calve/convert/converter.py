@@ -221,7 +221,7 @@ class Converter:
             converted, unknown = self._needed(rows, converted.rejecting(rejects))
         nulled = Counter(column for _, (column, _) in converted.nulled)
         reasons = {column: encodable(reason) for _, (column, reason) in reversed(converted.nulled)}
-        written_moved = moved.take(np.isin(moved.rows, converted.row))
+        written_moved = moved.select(np.isin(moved.rows, converted.row))
         rejected, ignored = rejects_table(converted.rejects), converted.ignored.join(written_moved).counts()
         row, lacks = pa.array(converted.row), unknown if unknown else None
         written, size = self._with_metadata(rows, converted), converted.size_bytes

@@ -21,7 +21,7 @@ __all__ = ["Counts", "PendingInState", "PendingLetters"]
 
 Counts = dict[str, dict[str, int]]
 """Numbers of dead letters by table (empty: none) and code (empty: not known)."""
-_LOOK_SECONDS = 15.0
+_CHECK_SECONDS = 15.0
 """How long what was replayed is not read again: on an object store each time is a paid request."""
 
 
@@ -42,7 +42,7 @@ class PendingLetters:
     Args:
         folder: The pipeline's folder in the state.
         pipeline: The pipeline.
-        look_seconds: How long what was replayed is not read again.
+        check_seconds: How long what was replayed is not read again.
         clock: Monotonic seconds.
     """
 
@@ -50,12 +50,12 @@ class PendingLetters:
         self,
         folder: str,
         pipeline: str,
-        look_seconds: float = _LOOK_SECONDS,
+        check_seconds: float = _CHECK_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._folder, self._pipeline = folder.rstrip("/"), pipeline
-        self._look_seconds, self._clock = look_seconds, clock
-        self._next_look = float("-inf")
+        self._check_seconds, self._clock = check_seconds, clock
+        self._next_check = float("-inf")
         self._spans: list[Span] = []
         self._rejected_again = 0
         self._files: dict[str, _CountedFile] = {}
@@ -69,21 +69,21 @@ class PendingLetters:
         """
         with self._lock:
             try:
-                self._look()
+                self._refresh()
                 locations = report.dlq or [f"{self._folder}/{FOLDER}"]
                 is_local = all(local_path(location) is not None for location in locations)
                 return self._in_files(locations) if is_local and not report.dead_letter_tables else self._rest(report)
             except (CalveError, OSError, ValueError):
                 return None
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Read what was replayed, and how many of them were rejected again."""
-        if self._clock() < self._next_look:
+        if self._clock() < self._next_check:
             return
         self._spans = ReplayedEntries(state_folder_at(self._folder.removeprefix("file://")) / REPLAY_FOLDER).load()
         replays = read_report(self._folder, REPLAY_FOLDER) if self._spans else None
         self._rejected_again = sum(replays.rejects.values()) if replays else 0
-        self._next_look = self._clock() + self._look_seconds
+        self._next_check = self._clock() + self._check_seconds
 
     def _rest(self, report: PipelineReport) -> Counts:
         if not self._spans:
@@ -140,7 +140,7 @@ class PendingInState:
         """Set what waits now in a report, and return it; if that cannot be read, it stays as it was."""
         name = report.pipeline
         if name not in self._counters:
-            self._counters[name] = PendingLetters(f"{self._state}/{name}", name, look_seconds=0.0)
+            self._counters[name] = PendingLetters(f"{self._state}/{name}", name, check_seconds=0.0)
         counts = self._counters[name].count(report)
         report.pending = report.pending if counts is None else counts
         return report

@@ -19,7 +19,7 @@ MAX_BYTES = 16 << 30
 MIN_FREE_BYTES = 256 << 20
 _SHARE_OF_DISK = 20
 """Of a small disk a twentieth is enough free space."""
-_LOOK_SECONDS = 5.0
+_CHECK_SECONDS = 5.0
 
 
 class RoomLimits(NamedTuple):
@@ -40,7 +40,7 @@ class Room:
     def __init__(self, limits: Mapping[str, RoomLimits], clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = {location: limit for location, limit in limits.items() if local_path(location) is not None}
         self._clock = clock
-        self._next_look = dict.fromkeys(self._limits, float("-inf"))
+        self._next_check = dict.fromkeys(self._limits, float("-inf"))
         self._sizes: dict[str, int] = {}
 
     def check(self, record: Callable[[int, bool], None]) -> None:
@@ -53,9 +53,9 @@ class Room:
             WriteError: There is none; once some are replayed and removed, there is again.
         """
         for location, limits in self._limits.items():
-            if self._clock() >= self._next_look[location]:
+            if self._clock() >= self._next_check[location]:
                 self._sizes[location] = _size(location)
-                self._next_look[location] = self._clock() + _LOOK_SECONDS
+                self._next_check[location] = self._clock() + _CHECK_SECONDS
             reason, hint = _full(location, limits, self._sizes[location])
             record(sum(self._sizes.values()), bool(reason))
             if reason:

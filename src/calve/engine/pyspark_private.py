@@ -15,6 +15,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "detach_gateway",
     "forget_sessions",
     "hadoop_configuration",
     "has_context",
@@ -25,7 +26,6 @@ __all__ = [
     "logical_plan",
     "put_gateway",
     "stop_accumulators",
-    "take_gateway",
 ]
 
 
@@ -50,7 +50,7 @@ def stop_accumulators(context: SparkContext) -> None:
         threading.Thread(target=server.shutdown, name="accumulators", daemon=True).start()
 
 
-def take_gateway() -> Any:
+def detach_gateway() -> Any:
     """Return py4j's gateway to the JVM, or None, and let PySpark forget it."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     return gateway

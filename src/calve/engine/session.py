@@ -72,7 +72,7 @@ def start(
         engine = _engine(process, preload)
     except BaseException:
         process.abandon()
-        pyspark_private.take_gateway()
+        pyspark_private.detach_gateway()
         pyspark_private.put_gateway(aside)
         raise
     _running = engine, process, aside
@@ -90,7 +90,7 @@ def stop(engine: Engine) -> None:
     if _running is None or engine is not _running[0]:
         return
     (_, process, aside), _running = _running, None
-    gateway = pyspark_private.take_gateway()
+    gateway = pyspark_private.detach_gateway()
     with contextlib.suppress(Py4JError, OSError), warnings.catch_warnings():  # the JVM may have ended
         warnings.simplefilter("ignore", RuntimeWarning)
         pyspark_private.stop_accumulators(engine.context)
@@ -112,7 +112,7 @@ def _make_way() -> Any:
     if pyspark_private.has_context():
         hint = "Stop it first: spark.stop()"
         raise EngineError("Another Spark session of this process runs", step="engine", hint=hint)
-    return pyspark_private.take_gateway()
+    return pyspark_private.detach_gateway()
 
 
 def _start_jvm(plan: JvmPlan) -> JvmProcess:

@@ -140,7 +140,7 @@ class ColumnNames:
         names._count, names._names, names._stored = self._count, dict(self._names), dict(self._stored)
         return names
 
-    def take(self, parent: ColumnPath, name: str) -> bool:
+    def add_if_free(self, parent: ColumnPath, name: str) -> bool:
         """Add a column if the struct can have it; return whether it was added."""
         if self.refusal(parent, name):
             self.refused = True
@@ -148,7 +148,7 @@ class ColumnNames:
         self._add(parent, name)
         return True
 
-    def take_inside(self, path: ColumnPath, *steps: str) -> bool:
+    def add_inside_if_free(self, path: ColumnPath, *steps: str) -> bool:
         """Add Iceberg's names below a list or a map if they are free; return whether they were added."""
         inside = {folded(name): name for name in (path.inside(step).name for step in steps)}
         if inside.keys() & self._names.keys():
@@ -198,10 +198,10 @@ class ColumnNames:
                     self._add(path, field.name)
                     self.add_type(field.field_type, path.field(field.name))
             case iceberg.ListType():
-                self.take_inside(path, ELEMENT)
+                self.add_inside_if_free(path, ELEMENT)
                 self.add_type(kind.element_type, path.inside(ELEMENT))
             case iceberg.MapType():
-                self.take_inside(path, KEY, VALUE)
+                self.add_inside_if_free(path, KEY, VALUE)
                 self.add_type(kind.value_type, path.inside(VALUE))
 
 
@@ -213,11 +213,11 @@ def type_faults(kind: iceberg.IcebergType, names: ColumnNames, path: ColumnPath 
                 below = path.field(field.name)
                 if fault := names.fault(path, field.name):
                     yield below.name, fault
-                elif names.take(path, field.name):
+                elif names.add_if_free(path, field.name):
                     yield from type_faults(field.field_type, names, below)
-        case iceberg.ListType() if names.take_inside(path, ELEMENT):
+        case iceberg.ListType() if names.add_inside_if_free(path, ELEMENT):
             yield from type_faults(kind.element_type, names, path.inside(ELEMENT))
-        case iceberg.MapType() if names.take_inside(path, KEY, VALUE):
+        case iceberg.MapType() if names.add_inside_if_free(path, KEY, VALUE):
             yield from type_faults(kind.value_type, names, path.inside(VALUE))
         case iceberg.ListType() | iceberg.MapType():
             yield path.name, "another column has the name of what is inside of it"

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from calve.arrays import text_buffers
 
-__all__ = ["guessed_json", "to_json", "unquoted", "value_texts"]
+__all__ = ["inferred_json", "to_json", "unquoted", "value_texts"]
 
 _BYTES = 256 << 20
 """Larger tables are divided, because the text of a column must stay below 2 GiB."""
@@ -37,9 +37,9 @@ def to_json(table: pa.Table, decimals_as_strings: bool = False) -> pa.ChunkedArr
     return _rows(table, partial(value_texts, decimals_as_strings=decimals_as_strings))
 
 
-def guessed_json(table: pa.Table) -> pa.ChunkedArray:
+def inferred_json(table: pa.Table) -> pa.ChunkedArray:
     """Return each row of a table of strings as `to_json` does, but numbers and booleans as such."""
-    return _rows(table, _guessed)
+    return _rows(table, _inferred)
 
 
 def _rows(table: pa.Table, write: Callable[[pa.Array], pa.Array]) -> pa.ChunkedArray:
@@ -50,7 +50,7 @@ def _rows(table: pa.Table, write: Callable[[pa.Array], pa.Array]) -> pa.ChunkedA
     return pa.chunked_array([_object(table.column_names, texts, len(table))], pa.binary())
 
 
-def _guessed(column: pa.Array) -> pa.Array:
+def _inferred(column: pa.Array) -> pa.Array:
     is_number = pc.match_substring_regex(column, _NUMBER)
     texts = pc.if_else(pc.fill_null(is_number, False), column.cast(pa.binary()), value_texts(column))
     for word in ("true", "false"):

@@ -82,7 +82,7 @@ def call(node: Call, compiled: Callable[[Node], Value], scope: Scope) -> Value:
     elif node.name in _FUNCTIONS:
         function = _FUNCTIONS[node.name]
     else:
-        raise ArgumentError(f"unknown function {node.name}", node.at, _guess(node.name))
+        raise ArgumentError(f"unknown function {node.name}", node.at, _hint(node.name))
     kinds = function.kinds(len(node.arguments))
     if kinds is None:
         raise ArgumentError(f"{node.name}() cannot have {len(node.arguments)} arguments", node.at, _usage(function))
@@ -117,7 +117,7 @@ def _argument(name: str, node: Node, kind: str, compiled: Callable[[Node], Value
     raise ArgumentError(f"{name}() cannot have this argument", node.at, f"It needs {_WORDS[kind]} here")
 
 
-def _guess(name: str) -> str:
+def _hint(name: str) -> str:
     close = get_close_matches(name, _NAMES, 1, 0.7)
     return f"Did you mean {close[0]}?" if close else f"Functions: {', '.join(sorted(_NAMES))}"
 

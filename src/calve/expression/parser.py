@@ -63,7 +63,7 @@ class _Parser:
         """Parse operands joined by operators of level `least` or tighter."""
         node = self.operand(least)
         while self.token.kind == "operator" and _LEVEL.get(self.token.text, -1) >= least and self.token.text != "not":
-            node = self.operation(node, self.take())
+            node = self.operation(node, self.next_token())
         return node
 
     def operation(self, operand: Node, token: Token) -> Node:
@@ -97,7 +97,7 @@ class _Parser:
         self.depth += 1
         if self.depth > _DEPTH:
             raise self.error(f"more than {_DEPTH} levels deep", self.token.at)
-        token = self.take()
+        token = self.next_token()
         if token.kind == "operator":
             node = self.prefixed(token, least)
         elif token.kind == "name":
@@ -152,7 +152,7 @@ class _Parser:
             raise self.error("a number beyond 64 bits", token.at)
         return number
 
-    def take(self) -> Token:
+    def next_token(self) -> Token:
         token = self.token
         self.next += 1
         return token

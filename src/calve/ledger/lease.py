@@ -53,7 +53,7 @@ class WaitPolicy:
     standby: bool = False
     log: Log | None = None
 
-    def tell(self, holder: str) -> None:
+    def log_wait(self, holder: str) -> None:
         """Log who is waited for."""
         if self.log and self.standby:
             self.log.info(f"standby: waits for the driver of this pipeline{holder}")
@@ -116,7 +116,7 @@ class Lease:
         self._thread.start()
 
     @classmethod
-    def take(cls, folder: StateFolder, pipeline: str, waiting: WaitPolicy | None = None) -> Lease:
+    def acquire(cls, folder: StateFolder, pipeline: str, waiting: WaitPolicy | None = None) -> Lease:
         """Take the lease of a ledger, which is created if it does not exist.
 
         Args:
@@ -148,7 +148,7 @@ class Lease:
             wanted = change(self._head)
             for _ in range(_ATTEMPTS):
                 wanted, began = replace(wanted, version=wanted.version + 1), time.monotonic()
-                tag = self._folder.swap(HEAD, encoded(wanted), self._tag) or self._look(wanted)
+                tag = self._folder.swap(HEAD, encoded(wanted), self._tag) or self._tag_if_written(wanted)
                 if tag:
                     self._head, self._tag, self._confirmed = wanted, tag, began
                     return
@@ -197,7 +197,7 @@ class Lease:
             self.update(lambda head: replace(head, holder=None))
         self._thread.join()
 
-    def _look(self, wanted: LedgerHead) -> str:
+    def _tag_if_written(self, wanted: LedgerHead) -> str:
         """After a refused write: return the tag if it was written nevertheless; else note the tag of what is there."""
         stored, current = head_of(self._folder)
         if current is None:
@@ -284,7 +284,7 @@ class LeaseAcquisition:
                     "`--state`",
                 )
             if not self._seen:
-                self._waiting.tell(f": {head.holder}")
+                self._waiting.log_wait(f": {head.holder}")
             self._seen, self._since = stored.tag, time.monotonic()
         return time.monotonic() - self._since < head.lease_seconds
 

@@ -88,7 +88,7 @@ class LocalRecords:
                 if waiting is None or not waiting.standby or waiting.stop.is_set():
                     raise
                 if not is_waiting:
-                    waiting.tell(error.message.partition("pipeline")[2])
+                    waiting.log_wait(error.message.partition("pipeline")[2])
                 is_waiting = True
                 waiting.stop.wait(_POLL_SECONDS)
 

@@ -47,7 +47,7 @@ class StoreRecords:
 
     def __init__(self, folder: StateFolder, pipeline: str, waiting: WaitPolicy | None = None) -> None:
         self._folder = folder
-        self._lease = Lease.take(folder, pipeline, waiting)
+        self._lease = Lease.acquire(folder, pipeline, waiting)
         self._numbers = itertools.count(1)
 
     @property

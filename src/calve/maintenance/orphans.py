@@ -85,7 +85,7 @@ def removable(paths: Iterable[str], properties: Mapping[str, str]) -> Iterator[s
         paths: Files that no snapshot references.
         properties: The table properties, with the marks of pipelines.
     """
-    reached = _reached(properties)
+    reached = _last_batches(properties)
     for path in paths:
         ours = _OURS.fullmatch(path.rpartition("/")[2])
         committed = ours is None or int(ours["batch"]) <= reached.get((ours["pipeline"], ours["state"]), -1)
@@ -93,7 +93,7 @@ def removable(paths: Iterable[str], properties: Mapping[str, str]) -> Iterator[s
             yield path
 
 
-def _reached(properties: Mapping[str, str]) -> dict[tuple[str, str], int]:
+def _last_batches(properties: Mapping[str, str]) -> dict[tuple[str, str], int]:
     """Return the last batch in the table of each state of a pipeline; the lowest of several branches."""
     reached: dict[tuple[str, str], int] = {}
     for key, text in properties.items():

@@ -39,8 +39,8 @@ def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bo
     Raises:
         SettingsError: The connector names no table.
     """
-    tables = listed(properties.take("iceberg.tables"))
-    field = properties.take("iceberg.tables.route-field")
+    tables = listed(properties.pop("iceberg.tables"))
+    field = properties.pop("iceberg.tables.route-field")
     of_tables = _of_tables(properties)
     shared = _shared(properties, transforms, keeps_keys)
     by_key = bool(shared.get("upsert") or shared.get("operation"))
@@ -124,7 +124,7 @@ def _shared(properties: Properties, transforms: Transforms, keeps_keys: bool) ->
     """Return the settings of all sinks."""
     settings: dict[str, Any] = {"catalog": _catalog(properties)}
     changes = _changes(properties, transforms, keeps_keys)
-    defaults = {name: properties.take(f"iceberg.tables.default-{name}") for name in _OF_A_TABLE[1:]}
+    defaults = {name: properties.pop(f"iceberg.tables.default-{name}") for name in _OF_A_TABLE[1:]}
     if defaults["id-columns"] and not changes:
         properties.remarks.append((f"iceberg.tables.default-id-columns = {defaults['id-columns']}", _NO_KEYS))
     settings |= changes | _settings(defaults, bool(changes))
@@ -139,7 +139,7 @@ def _shared(properties: Properties, transforms: Transforms, keeps_keys: bool) ->
         settings["objects"] = transforms.objects
     if transforms.metadata_columns:
         settings["metadata_columns"] = transforms.metadata_columns
-    milliseconds = properties.take("iceberg.control.commit.interval-ms", _MINUTES)
+    milliseconds = properties.pop("iceberg.control.commit.interval-ms", _MINUTES)
     settings["commit_interval"] = settings["flush_interval"] = re.sub(r"(\d)000ms$", r"\1s", f"{milliseconds}ms")
     return settings
 
@@ -151,7 +151,7 @@ def _changes(properties: Properties, transforms: Transforms, keeps_keys: bool) -
         properties.remark(advice, "iceberg.tables.cdc-field", "iceberg.tables.upsert-mode-enabled")
         return {"upsert": True} if transforms.is_change_stream else {}
     settings: dict[str, Any] = {"upsert": True} if properties.flag("iceberg.tables.upsert-mode-enabled") else {}
-    operation = properties.take("iceberg.tables.cdc-field")
+    operation = properties.pop("iceberg.tables.cdc-field")
     if transforms.is_change_stream:
         return {"upsert": True}  # the envelopes have the operation
     return settings | ({"operation": f"${{{_pointer(operation)}}}"} if operation else {})
@@ -203,7 +203,7 @@ def _catalog(properties: Properties) -> dict[str, str]:
         properties.remarks.append(
             (f"iceberg.hadoop.{name}", f"Run with --conf spark.hadoop.{name}={shown(name, value)}")
         )
-    return {"name": properties.take("iceberg.catalog", "iceberg"), **catalog}
+    return {"name": properties.pop("iceberg.catalog", "iceberg"), **catalog}
 
 
 def _pointer(field: str) -> str:

@@ -50,13 +50,13 @@ def pipeline_text(connector: Connector, file: str) -> str:
         SettingsError: It is no Iceberg sink, or it lacks topics, tables or a catalog.
     """
     properties = Properties(dict(connector.properties))
-    kind = properties.take("connector.class")
+    kind = properties.pop("connector.class")
     if kind.rpartition(".")[2] != _CLASS:
         hint = f"calve convert reads connectors whose connector.class ends in {_CLASS}"
         actual = f"is a {kind}" if kind else "has no connector.class"
         raise SettingsError(f"{file} {actual}", step="settings", target=file, hint=hint)
     name = connector.name or "connect"
-    properties.take("name")
+    properties.pop("name")
     document = _document(properties, name, kind.startswith(_KEEPS_KEYS))
     _remark_on_the_rest(properties)
     text: str = yaml.dump(document, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=_WIDTH)

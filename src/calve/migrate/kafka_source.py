@@ -23,9 +23,9 @@ def topic_entries(properties: Properties) -> list[dict[str, str]]:
     Raises:
         SettingsError: There are none.
     """
-    if pattern := properties.take("topics.regex"):
+    if pattern := properties.pop("topics.regex"):
         return [{"pattern": pattern}]
-    topics = listed(properties.take("topics"))
+    topics = listed(properties.pop("topics"))
     if not topics:
         hint = "Add the property `topics` or `topics.regex`"
         raise SettingsError("The connector has no topics", step="settings", hint=hint)
@@ -47,7 +47,7 @@ def kafka_source(properties: Properties, connector: str, topics: list[dict[str, 
     source: dict[str, Any] = {
         "bootstrap_servers": listed(security.pop("bootstrap.servers", "")) or [_servers(properties)]
     }
-    group = security.pop("group.id", "") or properties.take("iceberg.connect.group-id") or f"connect-{connector}"
+    group = security.pop("group.id", "") or properties.pop("iceberg.connect.group-id") or f"connect-{connector}"
     records, schema = _format(properties, serde)
     topic: dict[str, Any] = {"group_id": group, **records}
     if (reset := security.pop("auto.offset.reset", "")) in ("earliest", "latest"):
@@ -69,14 +69,14 @@ def _servers(properties: Properties) -> str:
 
 def _format(properties: Properties, serde: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the format of records, by the transforms or the converter, and the settings of its schemas."""
-    converter = properties.take("value.converter").rpartition(".")[2]
+    converter = properties.pop("value.converter").rpartition(".")[2]
     options = properties.below("value.converter.")
     has_schemas = converter in _REGISTRY and (not serde or (serde, converter) == ("debezium", "AvroConverter"))
     has_avro_keys = has_schemas and properties.values.get("key.converter", "").endswith(".AvroConverter")
     if has_avro_keys:
-        properties.take("key.converter")
+        properties.pop("key.converter")
         for name in [name for name in options if properties.values.get(f"key.converter.{name}") == options[name]]:
-            properties.take(f"key.converter.{name}")  # the same registry
+            properties.pop(f"key.converter.{name}")  # the same registry
     properties.remark_below("Calve keeps the key of a record as the metadata `kafka_key`", "key.converter")
     if has_schemas:
         keys = {"key_format": "avro"} if has_avro_keys and not serde else {}

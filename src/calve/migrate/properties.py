@@ -24,19 +24,19 @@ class Properties:
     values: dict[str, str]
     remarks: list[tuple[str, str]] = field(default_factory=list)
 
-    def take(self, name: str, default: str = "") -> str:
+    def pop(self, name: str, default: str = "") -> str:
         """Return the value of a property without blanks around it, or the default; it is then done."""
         value = self.values.pop(name, None)
         return default if value is None else self._provided(name, value.strip())
 
     def flag(self, name: str) -> bool:
         """Return whether a property is true; it is then done."""
-        return self.take(name).lower() == "true"
+        return self.pop(name).lower() == "true"
 
     def below(self, prefix: str) -> dict[str, str]:
         """Return all properties that begin with a prefix, without it; they are then done."""
         names = [name for name in self.values if name.startswith(prefix)]
-        return {name.removeprefix(prefix): self.take(name) for name in names}
+        return {name.removeprefix(prefix): self.pop(name) for name in names}
 
     def remark(self, text: str, *names: str) -> None:
         """Say what to do instead of the properties of these names, if they are set; they are then done."""

@@ -72,7 +72,7 @@ _Convert = Callable[["Transforms", dict[str, str]], None]
 def converted(properties: Properties) -> Transforms:
     """Convert the transforms; those without a counterpart get a remark."""
     transforms = Transforms()
-    for alias in listed(properties.take("transforms")):
+    for alias in listed(properties.pop("transforms")):
         options = properties.below(f"transforms.{alias}.")
         kind = options.pop("type", "")
         name = kind.rpartition(".")[2].partition("$")[0]

@@ -24,7 +24,7 @@ from calve.observe.web_server import Quiet, server_class
 
 __all__ = ["Metrics", "StatusCollector"]
 
-_LOOK_SECONDS = 0.02
+_CHECK_SECONDS = 0.02
 """How often the server checks whether it shall end; the end of each run waits for that."""
 
 
@@ -102,7 +102,7 @@ class Metrics:
             )
             return self
         self.port = server.server_port
-        thread = threading.Thread(target=server.serve_forever, args=(_LOOK_SECONDS,), name="metrics", daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(_CHECK_SECONDS,), name="metrics", daemon=True)
         thread.start()
 
         def close() -> None:

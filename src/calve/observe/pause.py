@@ -11,8 +11,8 @@ from calve.observe.state_folder import Folder
 __all__ = ["PAUSE_FILE", "Pause", "is_paused", "pause", "resume"]
 
 PAUSE_FILE = "paused"
-_LOOK_SECONDS = 1.0
-_STORE_LOOK_SECONDS = 5.0
+_CHECK_SECONDS = 1.0
+_STORE_CHECK_SECONDS = 5.0
 """On an object store, where each check is a paid request."""
 
 
@@ -26,15 +26,15 @@ class Pause:
 
     def __init__(self, folder: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._folder = Folder.at(folder)
-        self._seconds = _STORE_LOOK_SECONDS if "://" in folder else _LOOK_SECONDS
+        self._seconds = _STORE_CHECK_SECONDS if "://" in folder else _CHECK_SECONDS
         self._clock = clock
-        self._next_look = float("-inf")
+        self._next_check = float("-inf")
         self._found = False
 
     def is_requested(self) -> bool:
         """Return whether the pipeline should read nothing now; if the state does not answer, the last answer."""
-        if self._clock() >= self._next_look:
-            self._next_look = self._clock() + self._seconds
+        if self._clock() >= self._next_check:
+            self._next_check = self._clock() + self._seconds
             try:
                 self._found = self._folder.has(PAUSE_FILE)
             except (OSError, ValueError):  # Arrow's errors are one or the other

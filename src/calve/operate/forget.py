@@ -35,8 +35,8 @@ class FilesOfTable:
         self._found: list[tuple[Ledger, StagedBatch]] = []
         self._stack = ExitStack()
         try:
-            self._look(folder / "ledger", folder.name)
-            self._look(folder / REPLAY_FOLDER / "ledger", replay_name(folder.name))
+            self._inspect(folder / "ledger", folder.name)
+            self._inspect(folder / REPLAY_FOLDER / "ledger", replay_name(folder.name))
         except BaseException:
             self._stack.close()
             raise
@@ -74,7 +74,7 @@ class FilesOfTable:
     ) -> None:
         self._stack.close()
 
-    def _look(self, folder: StateFolder, pipeline: str) -> None:
+    def _inspect(self, folder: StateFolder, pipeline: str) -> None:
         if folder.exists():
             ledger = Ledger.open(folder, pipeline)
             self._stack.callback(ledger.close)

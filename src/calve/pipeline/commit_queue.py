@@ -158,7 +158,7 @@ class CommitQueue:
         with self._lock:
             return [table.retry.error for _, table in self._left() if table.retry.error]
 
-    def take(self, now: float) -> list[BranchRef] | None:
+    def pop_due(self, now: float) -> list[BranchRef] | None:
         """Return the tables to commit now, perhaps none; None if nothing is due and no batch can be acknowledged.
 
         A table is not taken again before its `committed`, `failed` or `rewritten`.

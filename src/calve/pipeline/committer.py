@@ -60,7 +60,7 @@ class Committer:
 
     def cycle(self) -> None:
         """Commit the due tables, and acknowledge the batches that are then committed."""
-        tables = self._queue.take(self._now())
+        tables = self._queue.pop_due(self._now())
         if tables is None:
             return
         began = self._now()

@@ -21,10 +21,10 @@ from calve.observe.pause import Pause
 from calve.observe.status import PipelineStatus
 from calve.pipeline.batch import Writer, run_batch
 from calve.pipeline.batch_size import BatchSize
+from calve.pipeline.batch_trigger import BatchTrigger
 from calve.pipeline.committer import Committer
 from calve.pipeline.complete import check_complete, stopped_tables
 from calve.pipeline.distribution import Distribution
-from calve.pipeline.due import Due
 from calve.pipeline.reloading import Reloading
 from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.table_commits import TableCommits
@@ -86,7 +86,7 @@ class Loop:
         self._ledger = ledger
         self._status = status
         self._log = Log(wiring.name)
-        self._due = Due(wiring.flush_seconds)
+        self._trigger = BatchTrigger(wiring.flush_seconds)
         self._size = BatchSize(wiring.max_batch_bytes, wiring.may_grow)
         self._is_surveyed = False
         self._pause, self._paused = Pause(str(ledger.folder.parent)), False
@@ -164,8 +164,8 @@ class Loop:
             self._committer.check()
             self._status.beat()
             has_room = self._commits.queue.has_room()
-            self._due.behind |= not has_room
-            planned = self._look() if has_room else None
+            self._trigger.behind |= not has_room
+            planned = self._plan_unless_stopped() if has_room else None
             if planned is not None:
                 return planned
             if self._mode.once and has_room:
@@ -177,7 +177,7 @@ class Loop:
                 self._status.held_back(time.monotonic() - began)
         return None
 
-    def _look(self) -> Planned | None:
+    def _plan_unless_stopped(self) -> Planned | None:
         try:
             return self._trying("read", self._plan, leave=True)
         except CalveError as error:
@@ -203,19 +203,19 @@ class Loop:
             return None
         self._wiring.room.check(self._status.dead_letter_room)
         least = self._committer.took_seconds if self._wiring.in_order else 0.0  # each batch is a snapshot of its own
-        is_due = self._due.look(backlog, self._wiring.max_batch_bytes, least)
-        self._commits.queue.is_behind = self._due.behind
+        is_due = self._trigger.is_due(backlog, self._wiring.max_batch_bytes, least)
+        self._commits.queue.is_behind = self._trigger.behind
         if not is_due and not (self._mode.once and backlog):
             return None
         if not self._is_surveyed:
             self._is_surveyed = True
             self._size.begin(*self._wiring.survey(position, self._writer.tables))
-        most = self._size.next_bytes(self._due.behind)
+        most = self._size.next_bytes(self._trigger.behind)
         planned = source.plan(position, most)
-        if planned is not None and self._due.took(planned, backlog, most):
+        if planned is not None and self._trigger.record(planned, backlog, most):
             self._upkeep.backlog_end = self._ledger.last_batch + 1
-        if planned is not None and self._wiring.source_accepts and self._due.since and not self._due.behind:
-            return replace(planned, accepted_through=self._due.since)
+        if planned is not None and self._wiring.source_accepts and self._trigger.since and not self._trigger.behind:
+            return replace(planned, accepted_through=self._trigger.since)
         return planned
 
     def _is_paused(self) -> bool:
@@ -228,7 +228,7 @@ class Loop:
         return asked
 
     def _write(self, batch: int, planned: Planned) -> None:
-        since, self._due.since = self._due.since or time.time(), None
+        since, self._trigger.since = self._trigger.since or time.time(), None
         self._trying("write", lambda: self._wiring.begin_batch(planned))
         record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
         self._size.learn(record)

@@ -33,7 +33,7 @@ class LocalFiles:
     def __init__(self, folder: StateFolder) -> None:
         self.folder = folder
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """Own the files from now on."""
         durable.make_folder(Path(self.folder.location))
 

@@ -27,7 +27,7 @@ __all__ = ["StoreFiles"]
 _LIST = "files.json"
 _FILES, _POSTED = "files", "posted"
 _ATTEMPTS = 5
-_LOOK_SECONDS = 2.0
+_CHECK_SECONDS = 2.0
 """What others post is listed at most this often."""
 _KEPT_BYTES = 1 << 16
 """Smaller files stay in the memory of the driver that owns them."""
@@ -65,12 +65,12 @@ class StoreFiles:
         self._kept: dict[str, bytes] = {}
         self._seen: list[str] = []
         self._contents: dict[str, bytes] = {}
-        self._looked = float("-inf")
+        self._checked_at = float("-inf")
 
-    def take(self) -> None:
+    def acquire(self) -> None:
         """See `LocalFiles`. May be repeated."""
         with self._lock:
-            self._owner, self._kept, self._looked = uuid.uuid4().hex, {}, float("-inf")
+            self._owner, self._kept, self._checked_at = uuid.uuid4().hex, {}, float("-inf")
             for _ in range(_ATTEMPTS):
                 before, current = self._current()
                 if current.owner == self._owner:
@@ -141,7 +141,7 @@ class StoreFiles:
     def posted(self, folder: str, now: bool = False) -> dict[str, bytes]:
         """See `LocalFiles`."""
         with self._lock:
-            self._look(now)
+            self._refresh(now)
             contents: dict[str, bytes] = {}
             for posted in self._seen:
                 name = posted.rpartition(".")[0]
@@ -152,7 +152,7 @@ class StoreFiles:
     def unpost(self, names: Iterable[str]) -> None:
         """See `LocalFiles`. What is posted from now on stays, also if another driver owns the files by now."""
         with self._lock:
-            self._look(now=True)
+            self._refresh(now=True)
             wanted = set(names)
             gone = [posted for posted in self._seen if posted.rpartition(".")[0] in wanted]
             if gone:
@@ -160,11 +160,11 @@ class StoreFiles:
                 (self.folder / _POSTED).remove_all(gone)
                 self._seen = [posted for posted in self._seen if posted not in gone]
 
-    def _look(self, now: bool) -> None:
-        if now or time.monotonic() >= self._looked + _LOOK_SECONDS:
+    def _refresh(self, now: bool) -> None:
+        if now or time.monotonic() >= self._checked_at + _CHECK_SECONDS:
             self._seen = (self.folder / _POSTED).names()
             self._contents = {name: self._contents[name] for name in self._seen if name in self._contents}
-            self._looked = time.monotonic()
+            self._checked_at = time.monotonic()
 
     def _content(self, posted: str) -> bytes | None:
         if posted not in self._contents:

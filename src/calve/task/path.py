@@ -120,7 +120,7 @@ class EventPath:
         rows = 0
         for batch in job.reader.read(split):
             events = pa.Table.from_batches([batch])
-            events = self._times.take(events) if self._times else events
+            events = self._times.record(events) if self._times else events
             events = with_text(events) if self._needs_text else events
             if VERSION in self._needs:
                 version = versions(job.time_tenths, (number, job.splits), rows, len(events))

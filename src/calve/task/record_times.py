@@ -42,7 +42,7 @@ class RecordTimes:
         self._settings = settings
         self.latest: dict[str, int] = {}
 
-    def take(self, events: pa.Table) -> pa.Table:
+    def record(self, events: pa.Table) -> pa.Table:
         """Note the times of events of one split; return the events, without the attribute if nothing else needs it."""
         settings = self._settings
         if settings.attribute not in events.column_names:

@@ -129,7 +129,7 @@ class ParquetFile:
         if self.pending_bytes >= self._layout.group_bytes:
             self.flush()
 
-    def take(self, less_than_bytes: int) -> list[pa.Table] | None:
+    def drain(self, less_than_bytes: int) -> list[pa.Table] | None:
         """Remove and return the rows if they are smaller than this and nothing was written: then there is no file."""
         if self._writer is not None or self._sink is not None or self.pending_bytes >= less_than_bytes:
             return None

@@ -217,7 +217,7 @@ class Writers:
             return
         for key in keys:
             stream, partition = key
-            if rows := self._files[key].take(self._shuffle.limit(stream)):
+            if rows := self._files[key].drain(self._shuffle.limit(stream)):
                 self._shuffle.add(stream, partition.path, rows)
                 del self._files[key]
         self._shuffle.pack()

@@ -51,7 +51,7 @@ def test_a_server_that_sends_message_by_message_does_not_wake_the_reader_for_eac
         threading.Thread(target=send, daemon=True).start()
         while not channel.has(MESSAGES * len(MESSAGE)):
             channel.wait(1.0, REST)
-        assert channel.take(MESSAGES * len(MESSAGE)) == MESSAGE * MESSAGES
+        assert channel.read(MESSAGES * len(MESSAGE)) == MESSAGE * MESSAGES
         assert counted.times < MESSAGES / 3
 
 
@@ -64,7 +64,7 @@ def test_nothing_is_waited_for_longer_than_asked() -> None:
         assert not channel.has(1)
         theirs.sendall(b"ab")
         channel.wait(5.0, REST)
-        assert channel.take(2) == b"ab"
+        assert channel.read(2) == b"ab"
         channel.wait(0.01, REST)
         assert time.monotonic() < began + 4.0
 
@@ -107,7 +107,7 @@ def test_messages_that_are_records_of_tls_each_are_received_together(tmp_path: P
         assert is_sent.wait(60)
         channel.wait(5.0, REST)
         assert channel.has(RECORDS * len(MESSAGE))
-        assert channel.take(RECORDS * len(MESSAGE)) == MESSAGE * RECORDS
+        assert channel.read(RECORDS * len(MESSAGE)) == MESSAGE * RECORDS
         channel.wait(0.01, REST)
         assert not channel.has(1)
         is_received.set()
@@ -119,6 +119,6 @@ def test_what_comes_before_tls_is_not_trusted() -> None:
     with ours, theirs:
         channel = Channel(ours)
         theirs.sendall(b"S" + MESSAGE)
-        assert channel.take(1) == b"S"
+        assert channel.read(1) == b"S"
         with pytest.raises(TrustError, match="before TLS began"):
             channel.secure(Address("127.0.0.1", 1, "", "", "", ssl.create_default_context()))

@@ -17,7 +17,7 @@ TABLE = DatabaseTable("shop", 7, "public", "orders", ())
 
 def phase(folder: Path) -> StartingOver:
     files = files_in(LocalFolder(folder))
-    files.take()
+    files.acquire()
     return StartingOver(files, Log("p"))
 
 

@@ -272,7 +272,7 @@ def test_a_bug_while_a_head_is_read_is_500_and_in_the_log(
     serve: Serve, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     serving = serve()
-    monkeypatch.setattr(serving.source._service, "look", lambda request: 1 / 0)
+    monkeypatch.setattr(serving.source._service, "refusal", lambda request: 1 / 0)
     assert statuses(serving.talk(post())) == [500]
     assert "ZeroDivisionError" in caplog.text
     monkeypatch.undo()

@@ -25,7 +25,7 @@ def test_a_dead_controller_does_not_keep_the_driver_from_the_other_brokers(tmp_p
 
         def answers() -> bool:
             try:
-                return cluster.look()["events"].partitions[0].high == 0
+                return cluster.topics()["events"].partitions[0].high == 0
             except SourceUnavailableError:
                 return False
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from calve.sources.database.change import DELETE, INSERT, UPDATE
 from calve.sources.database.table import Column, DatabaseTable
-from calve.sources.mysql.catalog.declared import CODECS, WIDE
+from calve.sources.mysql.catalog.column_types import CODECS, WIDE
 from calve.sources.mysql.protocol.packed import decimal_bytes
 from calve.sources.mysql.rows import log_rows
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from calve.sources.mysql.catalog.declared import CODECS, decoded
-from calve.sources.mysql.catalog.declared import WIDE as WIDE_SETS
+from calve.sources.mysql.catalog.column_types import CODECS, decoded
+from calve.sources.mysql.catalog.column_types import WIDE as WIDE_SETS
 from calve.sources.mysql.protocol import events
 from calve.sources.mysql.protocol.wire import MysqlConnection
 from services.mysql import MARIADB, MYSQL, Kind, MySql

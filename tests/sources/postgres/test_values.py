@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.sources.database.table import Column, can_widen
-from calve.sources.postgres.catalog.declared import Types, _Type
+from calve.sources.postgres.catalog.column_types import Types, _Type
 from calve.sources.postgres.protocol.arrays import NotFlatError, elements
 from calve.sources.postgres.values import typed_rows
 

@@ -28,7 +28,7 @@ class ReplaySelection:
     code: str | None = None
     table: str | None = None
 
-    def takes(self, entry: DeadLetter) -> bool:
+    def matches(self, entry: DeadLetter) -> bool:
         """Return whether to replay an entry. One whose text was withheld has nothing to replay."""
         if WITHHELD in (entry.metadata or {}):
             return False

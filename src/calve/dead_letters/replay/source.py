@@ -215,7 +215,7 @@ class RejectsSource:
             where = f"{_named(store, file)}:{entry.line}"
             if not isinstance(entry.content, DeadLetter):
                 self._log.warning(f"skipped {where}, which is not a dead letter: {entry.content.reason}")
-            elif self._selection.takes(entry.content) and not replayed.has(file, entry.start):
+            elif self._selection.matches(entry.content) and not replayed.has(file, entry.start):
                 yield entry, self._selection.sink(entry.content, where)
 
 

@@ -53,9 +53,9 @@ class JvmOutput:
     def _copy(self, read: int) -> None:
         with os.fdopen(read, "rb") as lines:
             for line in lines:
-                self._take(line)
+                self._relay(line)
 
-    def _take(self, line: bytes) -> None:
+    def _relay(self, line: bytes) -> None:
         with self._lock:
             if self._kept_lines is None:
                 os.write(2, line)

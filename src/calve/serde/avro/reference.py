@@ -67,7 +67,7 @@ class _Bytes:
         self.data = data
         self.at = at
 
-    def take(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:
         if not 0 <= size <= len(self.data) - self.at:
             raise AvroDecodeError("the value ends early")
         self.at += size
@@ -76,7 +76,7 @@ class _Bytes:
     def long(self, bits: int = _LONG_BITS) -> int:
         zigzag = 0
         for shift in range(0, bits, 7):
-            byte = self.take(1)[0]
+            byte = self.read(1)[0]
             zigzag |= (byte & 0x7F) << shift
             if byte < 0x80:
                 if zigzag >> bits:
@@ -85,7 +85,7 @@ class _Bytes:
         raise AvroDecodeError(f"a number has more than {bits} bits")
 
     def sized(self) -> bytes:
-        return self.take(self.long())
+        return self.read(self.long())
 
 
 def _read(data: _Bytes, step: DecodeStep, kind: pa.DataType | None) -> Any:
@@ -147,25 +147,25 @@ def _scalar(data: _Bytes, step: DecodeStep, kind: pa.DataType | None) -> Any:
         case "int" | "long":
             return _number(data.long(_INT_BITS if step.name == "int" else _LONG_BITS), step, kind)
         case "float" | "double":
-            value: float = _READERS[step.name].unpack(data.take(_READERS[step.name].size))[0]
+            value: float = _READERS[step.name].unpack(data.read(_READERS[step.name].size))[0]
             return value
         case "string" | "bytes":
             found_bytes = data.sized()
             return _text(found_bytes) if kind == pa.large_string() else found_bytes
         case "fixed":
-            return data.take(step.numbers[0])
+            return data.read(step.numbers[0])
         case "enum":
             return _symbol(data.long(), step.symbols)
         case "decimal" | "decimal-fixed":
             is_fixed = step.name == "decimal-fixed"
-            return _decimal(data.take(step.numbers[2]) if is_fixed else data.sized(), *step.numbers[:2])
+            return _decimal(data.read(step.numbers[2]) if is_fixed else data.sized(), *step.numbers[:2])
         case "uuid":
             return _uuid(data.sized())
     raise AvroDecodeError(step.text)
 
 
 def _boolean(data: _Bytes) -> bool:
-    byte = data.take(1)[0]
+    byte = data.read(1)[0]
     if byte > 1:
         raise AvroDecodeError(f"a boolean is {byte}")
     return byte == 1

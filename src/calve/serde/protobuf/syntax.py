@@ -125,7 +125,7 @@ class _Body:
 
 def _field(tokens: Tokens, oneof: str = "") -> MessageField:
     doc = tokens.next.comment
-    label = tokens.take().text if tokens.next.text in ("optional", "required", "repeated") and not oneof else ""
+    label = tokens.next_token().text if tokens.next.text in ("optional", "required", "repeated") and not oneof else ""
     key = ""
     if tokens.skip("map", "<"):
         label, key = "repeated", tokens.word()

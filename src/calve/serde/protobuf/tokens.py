@@ -59,10 +59,10 @@ class Tokens:
 
     @property
     def next(self) -> ProtoToken:
-        """The token that `take` will return."""
+        """The token that `next_token` will return."""
         return self._tokens[self._at]
 
-    def take(self) -> ProtoToken:
+    def next_token(self) -> ProtoToken:
         """Return the next token; the last one, `end`, stays."""
         token = self._tokens[self._at]
         self._at += token.kind != "end"
@@ -96,7 +96,7 @@ class Tokens:
         """
         if self.next.kind != "word":
             raise self.unexpected("a name")
-        return self.take().text
+        return self.next_token().text
 
     def name(self) -> str:
         """Take words with dots between them, perhaps with a dot before them."""
@@ -110,7 +110,7 @@ class Tokens:
         sign = -1 if self.skip("-") else 1
         if self.next.kind != "number":
             raise self.unexpected("a number")
-        return sign * number_of(self.take())
+        return sign * number_of(self.next_token())
 
     def string(self) -> bytes:
         """Take texts that follow each other as one."""
@@ -118,7 +118,7 @@ class Tokens:
             raise self.unexpected("a text")
         texts = []
         while self.next.kind == "text":
-            texts.append(text_of(self.take()))
+            texts.append(text_of(self.next_token()))
         return b"".join(texts)
 
     def until(self, *ends: str) -> list[ProtoToken]:
@@ -126,7 +126,7 @@ class Tokens:
         tokens: list[ProtoToken] = []
         open_brackets = 0
         while open_brackets or self.next.text not in ends or self.next.kind == "text":
-            token = self.take()
+            token = self.next_token()
             if token.kind == "end":
                 raise self.unexpected(" or ".join(map(repr, ends)))
             if token.kind == "symbol":

@@ -61,7 +61,7 @@ def _of_all(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
         why = "keep needs the older row, which equality deletes never read"
         yield "partial_updates", f"{why}; remove write_mode: equality-delete"
     if settings.metadata_columns:
-        from calve.sinks.iceberg.declared import metadata_faults
+        from calve.sinks.iceberg.schema_faults import metadata_faults
 
         for name, why in metadata_faults(settings.metadata_columns):
             yield f"metadata_columns.{name}", why
@@ -86,7 +86,7 @@ def _of_key(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
 
 
 def _of_declared(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
-    from calve.sinks.iceberg.declared import partition_faults, time_fault, type_fault
+    from calve.sinks.iceberg.schema_faults import partition_faults, time_fault, type_fault
 
     if settings.schema and settings.event_time and (bad := time_fault(settings.columns, settings.event_time)):
         yield "event_time", bad
@@ -119,7 +119,7 @@ def _variants(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
 
 
 def _of_overflow(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
-    from calve.sinks.iceberg.declared import metadata_faults
+    from calve.sinks.iceberg.schema_faults import metadata_faults
 
     column = settings.overflow.column if settings.overflow else ""
     others = {"metadata_columns": settings.metadata_columns, "identifier_columns": settings.identifier_columns}
@@ -133,7 +133,7 @@ def _of_overflow(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
 
 
 def _of_defaults(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
-    from calve.sinks.iceberg.declared import has_default
+    from calve.sinks.iceberg.schema_faults import has_default
 
     types = {f"column_types.{name}": kind for name, kind in settings.column_types.items()}
     declared = {"schema": settings.schema} if settings.schema else {}

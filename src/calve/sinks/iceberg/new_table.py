@@ -18,13 +18,13 @@ ObjectType: TypeAlias = Literal["struct", "map", "variant", "string"]
 
 
 def _check_type(text: str) -> None:
-    from calve.sinks.iceberg.declared import check_type
+    from calve.sinks.iceberg.schema_faults import check_type
 
     check_type(text)
 
 
 def _check_transform(text: str) -> None:
-    from calve.sinks.iceberg.declared import check_transform
+    from calve.sinks.iceberg.schema_faults import check_transform
 
     check_transform(text)
 
@@ -62,7 +62,7 @@ class TableSchema:
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse duplicate columns, and partitions that the columns do not allow."""
-        from calve.sinks.iceberg.declared import schema_faults
+        from calve.sinks.iceberg.schema_faults import schema_faults
 
         yield from schema_faults(list(map(asdict, self.columns)), list(map(asdict, self.partition_spec)))
 

@@ -20,7 +20,7 @@ from calve.sinks.opensearch.job import DocumentJob
 from calve.sinks.opensearch.lines import compile_shape
 from calve.sinks.opensearch.mapping import make_index, mapping_of
 from calve.sinks.opensearch.settings import OpenSearchSettings
-from calve.sinks.opensearch.template import prepare, reach
+from calve.sinks.opensearch.template import check_cluster, prepare
 from calve.sinks.sink import Opening, Order, Sink
 from calve.sources.source import SourceTable
 
@@ -132,7 +132,7 @@ def probe(settings: OpenSearchSettings, spark: Engine | None) -> None:
     Raises:
         CalveError: It does not.
     """
-    reach(Client(access_of(settings)))
+    check_cluster(Client(access_of(settings)))
 
 
 def _has_mapping(settings: OpenSearchSettings) -> bool:

@@ -11,12 +11,12 @@ from calve.sinks.opensearch.client import Client
 from calve.sinks.opensearch.index_name import pattern
 from calve.sinks.opensearch.settings import OpenSearchSettings
 
-__all__ = ["prepare", "reach", "template_of"]
+__all__ = ["check_cluster", "prepare", "template_of"]
 
 _PATHS = {"v1": "_template", "index-template": "_index_template"}
 
 
-def reach(client: Client) -> None:
+def check_cluster(client: Client) -> None:
     """Check that the cluster answers.
 
     Raises:
@@ -38,7 +38,7 @@ def prepare(client: Client, settings: OpenSearchSettings) -> None:
         SinkUnavailableError: It does not answer.
         SinkRefusedError: It is not OpenSearch, does not accept the user, or refuses the template.
     """
-    reach(client)
+    check_cluster(client)
     body = None if settings.index_type == "management_disabled" else template_of(settings)
     if body is not None:
         name = "calve-" + re.sub(r"[^a-z0-9]+", "-", pattern(settings.index).lower()).strip("-")

@@ -211,7 +211,7 @@ class Channel:
             self.more()
         return bytes(memoryview(self._buffer)[self._at : self._at + count])
 
-    def take(self, count: int) -> bytes:
+    def read(self, count: int) -> bytes:
         """Return the next bytes, and remove them.
 
         Raises:

@@ -47,7 +47,7 @@ class OwnTargets:
             f"{listed(names, _SHOWN)} would all be written to {target}, and replace each other's rows"
             for target, names in self._found([*others, *tables])
         ]
-        faults += [fault for table in tables if (fault := self._taken(table))]
+        faults += [fault for table in tables if (fault := self._column_conflict(table))]
         if faults:
             raise self._error(f"{self._shown}: {'; '.join(faults[:_SHOWN])}", "" if self._is_merged else _WAY_OUT)
 
@@ -74,9 +74,9 @@ class OwnTargets:
                 return (
                     f"it would be written to {target}, as {twins}, and their rows would replace each other. {_WAY_OUT}"
                 )
-        return self._taken(table)
+        return self._column_conflict(table)
 
-    def _taken(self, table: DatabaseTable) -> str:
+    def _column_conflict(self, table: DatabaseTable) -> str:
         """Return why a table cannot share a target, or nothing."""
         names = [column.name for column in table.columns if column.name.lower() in MERGED] if self._is_merged else []
         return f"{names[0]} of {table.full_name} has the name of a column that merge_tables adds" if names else ""

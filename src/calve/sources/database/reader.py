@@ -97,7 +97,7 @@ class DatabaseReader(ABC):
             return
         waiting: dict[int, Changes] = {}
         for head, body in records(state_folder_at(self.folder), split):
-            self._gather(head, body, waiting)
+            self._add_messages(head, body, waiting)
             for oid in [oid for oid, buffer in waiting.items() if buffer.rows >= _ROWS or buffer.size_bytes >= _BYTES]:
                 yield from self._of_changes(waiting.pop(oid), split)
         for changes in waiting.values():
@@ -116,7 +116,7 @@ class DatabaseReader(ABC):
             why = str(error) if table.appends else f"it changed during the load: {error}"
             mark(state_folder_at(self.folder), table.oid, why)
 
-    def _gather(self, head: record.RecordHead, body: memoryview, waiting: dict[int, Changes]) -> None:
+    def _add_messages(self, head: record.RecordHead, body: memoryview, waiting: dict[int, Changes]) -> None:
         """Add the messages of one entry of the log to those that wait."""
         tables = read_epoch(self.folder, StreamPosition.of(bytes(body[: head.key_bytes])).epoch)
         for oid, messages, transactions, numbers in by_table(head, body, self.oid_at):

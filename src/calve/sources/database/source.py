@@ -25,7 +25,7 @@ from calve.sources.database.parts import Parts
 from calve.sources.database.reader import DatabaseReader
 from calve.sources.database.reloading import RequestedReloads
 from calve.sources.database.starting_over import StartingOver
-from calve.sources.database.stopped import condition, tell, why_stopped
+from calve.sources.database.stopped import condition, log_stopped, why_stopped
 from calve.sources.database.system import DatabaseSystem
 from calve.sources.source import Backlog, Planned, Position, SharedTargets, SourceTable
 
@@ -75,7 +75,7 @@ class DatabaseSource:
         """
         parts = self._phases.parts
         parts.once = once
-        parts.files.take()
+        parts.files.acquire()
         begun = parts.load.read()
         parts.number = begun.get("load", 0) if begun else 0
         self._starting_over.resume(parts.number if begun else None)
@@ -102,7 +102,7 @@ class DatabaseSource:
         phases.following.open(position)
         if over.decided is not None:
             return
-        tell(self.stopped, parts.lines)
+        log_stopped(self.stopped, parts.lines)
         phases.loading.stop_unreadable()
         phases.following.stream.start()
 

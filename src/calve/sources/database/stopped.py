@@ -20,10 +20,10 @@ __all__ = [
     "INTERRUPTED",
     "UnreadableError",
     "condition",
+    "log_stopped",
     "mark",
     "marked",
     "stop",
-    "tell",
     "unmark",
     "unreadable",
     "why_stopped",
@@ -83,7 +83,7 @@ def why_stopped(tables: Iterable[DatabaseTable], selected: Tables) -> dict[str, 
     }
 
 
-def tell(stopped: Mapping[str, str], lines: Log) -> None:
+def log_stopped(stopped: Mapping[str, str], lines: Log) -> None:
     """Log which tables are not read, and why."""
     for name, why in stopped.items():
         lines.warning(f"{name} is stopped, and is not read: {why}", table=name, hint=_WAY_OUT.format(name))

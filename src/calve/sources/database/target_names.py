@@ -23,7 +23,7 @@ def names_fault(table: DatabaseTable) -> str:
     columns = [*table.columns, *(column for column in table.dropped if column.field_name not in live)]
     names = ColumnNames(StructType(), limit=len(columns) + len(table.history))
     for name in table.history:
-        names.take(ColumnPath(), name)
+        names.add_if_free(ColumnPath(), name)
     for column in columns:
         if fault := names.fault(ColumnPath(), column.field_name) or _add(names, column):
             is_dropped = column.field_name not in live
@@ -47,7 +47,7 @@ def key_fault(table: DatabaseTable) -> str:
 
 def _add(names: ColumnNames, column: Column) -> str:
     """Add a column; return why it cannot be a list, or an empty text."""
-    names.take(ColumnPath(), column.field_name)
-    if not column.kind.startswith("list<") or names.take_inside(ColumnPath().field(column.field_name), ELEMENT):
+    names.add_if_free(ColumnPath(), column.field_name)
+    if not column.kind.startswith("list<") or names.add_inside_if_free(ColumnPath().field(column.field_name), ELEMENT):
         return ""
     return f"its elements have the same full name as the column {column.field_name}.{ELEMENT}"

@@ -94,7 +94,7 @@ class _Bytes:
         self._blocks = iter(stream)
         self._left = b""
 
-    def take(self, size: int) -> bytes:
+    def read(self, size: int) -> bytes:
         if not 0 <= size <= _LARGEST_BLOCK:
             raise _BrokenError(f"has a block of {size:,} bytes; at most {_LARGEST_BLOCK:,} can be read")
         parts, length = [self._left], len(self._left)
@@ -115,7 +115,7 @@ class _Bytes:
     def long(self) -> int:
         number = 0
         for shift in range(0, 64, 7):
-            byte = self.take(1)[0]
+            byte = self.read(1)[0]
             number |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return (number >> 1) ^ -(number & 1)
@@ -124,7 +124,7 @@ class _Bytes:
 
 def _head(file: _Bytes) -> tuple[AvroPlan, Callable[[bytes], bytes], bytes]:
     """Read the head of a file: its schema, its codec, and the mark after each block."""
-    if file.take(len(_MAGIC)) != _MAGIC:
+    if file.read(len(_MAGIC)) != _MAGIC:
         raise _BrokenError("is no Avro file: it does not begin with Obj1")
     metadata: dict[bytes, bytes] = {}
     while count := file.long():
@@ -132,8 +132,8 @@ def _head(file: _Bytes) -> tuple[AvroPlan, Callable[[bytes], bytes], bytes]:
             count = -count
             file.long()
         for _ in range(count):
-            key = file.take(file.long())
-            metadata[key] = file.take(file.long())
+            key = file.read(file.long())
+            metadata[key] = file.read(file.long())
     codec = metadata.get(b"avro.codec", b"null").decode(errors="replace")
     if codec not in _CODECS:
         raise _BrokenError(f"has the unknown codec {codec[:40]!r}; {', '.join(_CODECS)} can be read")
@@ -142,14 +142,14 @@ def _head(file: _Bytes) -> tuple[AvroPlan, Callable[[bytes], bytes], bytes]:
         plan = AvroPlan(compiled(kind, kind))
     except UnsupportedSchemaError as error:
         raise _BrokenError(f"has a schema that cannot be used: {error}") from None
-    return plan, _CODECS[codec], file.take(_SYNC_BYTES)
+    return plan, _CODECS[codec], file.read(_SYNC_BYTES)
 
 
 def _blocks(file: _Bytes, plan: AvroPlan, unpack: Callable[[bytes], bytes], sync: bytes) -> Iterator[pa.Array]:
     row = 0
     while file.has_more():
         count = file.long()
-        data = file.take(file.long())
+        data = file.read(file.long())
         try:
             unpacked = unpack(data)
         except _ERRORS as error:
@@ -157,7 +157,7 @@ def _blocks(file: _Bytes, plan: AvroPlan, unpack: Callable[[bytes], bytes], sync
         rows, reason = plan.block(unpacked, max(count, 0))
         yield rows
         row += len(rows)
-        if reason or file.take(_SYNC_BYTES) != sync:
+        if reason or file.read(_SYNC_BYTES) != sync:
             raise _BrokenError(f"cannot be read after row {row}: {reason or 'the mark after a block is missing'}")
 
 

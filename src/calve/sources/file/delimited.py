@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from calve.arrays import Mask
-from calve.event.json_text import guessed_json, to_json
+from calve.event.json_text import inferred_json, to_json
 from calve.event.typed_schema import declaration
 from calve.observe.humanize import many
 from calve.sources.file.csv_header import Header
@@ -151,7 +151,7 @@ class _Table:
             rows, table = rows[~bad], table.filter(pa.array(~bad))
         first, self._row = self._row + 1, self._row + len(rows) + len(rejects)
         named = table.rename_columns(self._names)
-        events = (guessed_json if self._codec.infer_types else to_json)(named).combine_chunks()
+        events = (inferred_json if self._codec.infer_types else to_json)(named).combine_chunks()
         yield from self._rows.batches(events, pa.array(rows + first), None, self._declared)
         yield from self._rows.rejects([(*rejects[row], row + first) for row in sorted(rejects)])
 

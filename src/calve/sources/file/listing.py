@@ -40,11 +40,11 @@ class Listing:
         self._patterns = [absolute(pattern) for pattern in settings.patterns]
         self._storage = Storage(settings.s3, settings.follow_links)
         self._since: dict[str, tuple[Found, float]] = {}
-        self._next_look = 0.0
+        self._next_check = 0.0
         self._ready: list[Found] = []
         self.nothing_found = ""
 
-    def look(self, earlier: Mapping[str, Found], once: bool) -> None:
+    def refresh(self, earlier: Mapping[str, Found], once: bool) -> None:
         """List all files now.
 
         Args:
@@ -54,7 +54,7 @@ class Listing:
         Raises:
             SourceUnavailableError: The storage does not answer.
         """
-        self._next_look = time.monotonic() + self._settings.poll_interval.total_seconds()
+        self._next_check = time.monotonic() + self._settings.poll_interval.total_seconds()
         matched: dict[str, Found] = {}
         for pattern in self._patterns:
             matches = self._find(pattern)
@@ -75,8 +75,8 @@ class Listing:
 
     def ready(self, earlier: Mapping[str, Found], once: bool) -> list[Found]:
         """Return the new, complete, readable files in the order of the patterns, then by name."""
-        if not once and time.monotonic() >= self._next_look:
-            self.look(earlier, once)
+        if not once and time.monotonic() >= self._next_check:
+            self.refresh(earlier, once)
         self._ready = [file for file in self._ready if file.path not in earlier]
         return self._ready
 

@@ -66,7 +66,7 @@ class FileSource:
         self._files.load(pending)
         if once and not position:
             self._listing.require()
-        self._listing.look(self._files.read, once)
+        self._listing.refresh(self._files.read, once)
 
     @property
     def nothing_found(self) -> str:
@@ -106,7 +106,7 @@ class FileSource:
         """Do nothing: nothing stays open."""
 
     def _listed(self) -> list[Found]:
-        self._listing.look({}, once=True)
+        self._listing.refresh({}, once=True)
         return self._listing.ready({}, once=True)
 
     def _ready(self, position: Position | None) -> list[Found]:

@@ -173,7 +173,7 @@ class ClientConnection(asyncio.Protocol):
         request.method = self._parser.get_method()
         if self._parser.should_upgrade() and request.method != b"CONNECT":
             return
-        request.refusal = self._service.look(request)
+        request.refusal = self._service.refusal(request)
         endless = request.length is None or request.length > self._service.max_body
         if request.refusal and (request.expects_continue or endless):
             self._refuse(request.refusal)

@@ -63,7 +63,7 @@ class KeyStore:
             SourceError: A file is damaged.
             WriteError: The object store does not answer; may be repeated.
         """
-        self._files.take()
+        self._files.acquire()
         self._generations = []
         for name in self._files.names():
             if PurePath(name).match("keys-*.txt"):

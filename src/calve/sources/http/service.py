@@ -68,7 +68,7 @@ class Service:
         """End the threads."""
         self._threads.shutdown(cancel_futures=True)
 
-    def look(self, request: Request) -> Response | None:
+    def refusal(self, request: Request) -> Response | None:
         """Return the refusal of a request by its head, or None."""
         if refusal := self._browsers.refusal(request.headers):
             return refusal
@@ -84,7 +84,7 @@ class Service:
             return Response(401, "User name or password is wrong.", (("www-authenticate", 'Basic realm="calve"'),))
         if self.stopping:
             return Response(503, "The pipeline is stopping.", (_LATER,))
-        return None if health else self._look_at_body(request)
+        return None if health else self._body_refusal(request)
 
     def handle(self, request: Request) -> None:
         """Answer a complete request, now or when its events are on disk."""
@@ -182,7 +182,7 @@ class Service:
             return False
         return hmac.compare_digest(given, self._credentials) and scheme.lower() == b"basic"
 
-    def _look_at_body(self, request: Request) -> Response | None:
+    def _body_refusal(self, request: Request) -> Response | None:
         if request.length is not None and request.length > self.max_body:
             return self.too_large()
         if request.headers.get(b"content-encoding", b"").strip().lower() not in _CODINGS:

@@ -70,7 +70,7 @@ class FollowedTable:
         self._has_end = False
         self._is_unchecked = False
 
-    def look(self) -> History:
+    def refresh(self) -> History:
         """Load the current snapshots.
 
         Raises:

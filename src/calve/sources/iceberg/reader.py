@@ -14,8 +14,8 @@ from calve import structs
 from calve.errors import SourceError, SourceUnavailableError
 from calve.event.columns import EVENT, SCHEMA, TYPED
 from calve.event.typed import with_decimals_as_strings
-from calve.sources.iceberg.declared import declaration
 from calve.sources.iceberg.metadata import METADATA, ORIGIN
+from calve.sources.iceberg.row_schema import declaration
 from calve.sources.iceberg.spool import ABOUT, Spools
 from calve.sources.source import READ_BYTES, READ_ROWS, SourceTable, Split
 from calve.state.location import state_folder_at

@@ -70,7 +70,7 @@ class IcebergSource:
         self._begun: dict[str, TableOffset] = {}
         self._passed: dict[str, tuple[TableOffset, TableOffset]] = {}
         """By table: an offset, and the equivalent one after all steps that change no row."""
-        self._looked = 0.0
+        self._checked_at = 0.0
         self._once = False
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
@@ -100,7 +100,7 @@ class IcebergSource:
             SettingsError: A column is not there, or `where` is no condition.
         """
         self._open_tables()
-        self._look()
+        self._refresh()
         for table in self._tables.values():
             table.check()
 
@@ -108,8 +108,8 @@ class IcebergSource:
         """Estimate the waiting events; check for new snapshots every `polling_interval`, if none is known."""
         waiting = self._waiting(position)
         interval = self._settings.polling_interval.total_seconds()
-        if not waiting and not self._once and monotonic() - self._looked >= interval:
-            self._look()
+        if not waiting and not self._once and monotonic() - self._checked_at >= interval:
+            self._refresh()
             waiting = self._waiting(position)
         return Backlog(-1, waiting) if waiting else Backlog()
 
@@ -122,7 +122,7 @@ class IcebergSource:
         try:
             return self._plan(position, max_bytes)
         except PositionLostError:
-            self._look()  # a snapshot may just have expired; the others may be enough
+            self._refresh()  # a snapshot may just have expired; the others may be enough
             return self._plan(position, max_bytes)
 
     def tables(self, planned: Planned) -> list[SourceTable]:
@@ -152,10 +152,10 @@ class IcebergSource:
             load = partial(lake.load_java, settings.table_name)
             self._tables[settings.table_name] = FollowedTable(planner, settings, load, reloads, self._log)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         for table in self._tables.values():
-            table.look()
-        self._looked = monotonic()
+            table.refresh()
+        self._checked_at = monotonic()
 
     def _begin(self, last_position: Position | None) -> None:
         """Record the first offsets of new tables: the same in every later start."""
@@ -196,7 +196,7 @@ class IcebergSource:
         spools: set[str] = set()
         used: frozenset[str] = frozenset()
         try:
-            self._gather(at, splits, spools, max_bytes)
+            self._plan_files(at, splits, spools, max_bytes)
             used = _spools(splits) | _open(at)
         finally:
             self._spools.drop(spools - used)
@@ -206,7 +206,7 @@ class IcebergSource:
         more = tuple(name for name, offset in at.items() if self._has_more(name, offset))
         return Planned(splits, position({**offsets(last_position), **at}), more)
 
-    def _gather(self, at: dict[str, TableOffset], splits: list[Split], spools: set[str], max_bytes: int) -> None:
+    def _plan_files(self, at: dict[str, TableOffset], splits: list[Split], spools: set[str], max_bytes: int) -> None:
         """Advance the offsets and plan files until there are enough; `spools` collects the spools written for it."""
         bytes_left = max_bytes
         for _ in range(_SPOOLS):
@@ -220,7 +220,7 @@ class IcebergSource:
                 spools |= _open({name: at[name]})
             if not self._is_alike(at[name], splits):
                 return  # the schema has changed: another batch
-            at[name], added = self._take(at[name], bytes_left)
+            at[name], added = self._plan_spool(at[name], bytes_left)
             splits += added
             bytes_left -= sum(split.size_bytes for split in added)
 
@@ -242,7 +242,7 @@ class IcebergSource:
         others = map(self._spools.table, _spools(splits))
         return mine is None or all(other is None or other.name != mine.name or other == mine for other in others)
 
-    def _take(self, offset: TableOffset, max_bytes: int) -> tuple[TableOffset, list[Split]]:
+    def _plan_spool(self, offset: TableOffset, max_bytes: int) -> tuple[TableOffset, list[Split]]:
         """Plan files of a spool, at least one."""
         if offset.open is None:
             return offset, []

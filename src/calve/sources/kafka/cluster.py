@@ -92,10 +92,10 @@ class Cluster:
 
     @property
     def is_always_fresh(self) -> bool:
-        """Whether `look` describes all topics."""
+        """Whether `topics` describes all topics."""
         return not self._topics.has_patterns and len(self._topics.names) <= FEW
 
-    def look(self) -> dict[str, Topic]:
+    def topics(self) -> dict[str, Topic]:
         """Return the existing topics of the settings that can be read.
 
         Raises:
@@ -108,8 +108,8 @@ class Cluster:
             self._described, self._described_at = self._with_lows(described), time.monotonic()
         return self._with_highs(self._described)
 
-    def look_again(self, names: Collection[str]) -> dict[str, Topic]:
-        """Return all topics like `look`; those with these names are described anew.
+    def refreshed_topics(self, names: Collection[str]) -> dict[str, Topic]:
+        """Return all topics like `topics`; those with these names are described again.
 
         Raises:
             SourceUnavailableError: The brokers do not answer.

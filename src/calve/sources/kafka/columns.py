@@ -53,7 +53,7 @@ def batches(native: Native, client: dict[str, Any], wanted: Wanted) -> Iterator[
     with connected(client, native.consumer) as lent, translated(wanted.range, lent.trouble):
         lent.consumer.assign([TopicPartition(wanted.range.topic, wanted.range.partition, wanted.range.start)])
         columns = Columns(native, wanted)
-        for portion in follow(partial(columns.take, lent), wanted.range, lent.trouble):
+        for portion in follow(partial(columns.poll, lent), wanted.range, lent.trouble):
             if columns.rows > READ_ROWS - portion.rows or columns.size_bytes > READ_BYTES:
                 yield columns.batch()
         if columns.rows:
@@ -80,7 +80,7 @@ class Columns:
         self._records: int = native.core.calve_kafka_records(bits)
         weakref.finalize(self, native.core.calve_kafka_free, self._records)
 
-    def take(self, lent: Connected, rows: int) -> Taken:
+    def poll(self, lent: Connected, rows: int) -> Taken:
         """Take at most `rows` records from a consumer's queue.
 
         Raises:

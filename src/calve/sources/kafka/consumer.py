@@ -91,7 +91,7 @@ def messages(client: dict[str, Any], wanted: Range) -> Iterator[Sequence[Message
     """
     with connected(client) as lent, translated(wanted, lent.trouble):
         lent.consumer.assign([TopicPartition(wanted.topic, wanted.partition, wanted.start)])
-        for portion in follow(lambda rows: _take(lent, wanted, rows), wanted, lent.trouble):
+        for portion in follow(lambda rows: _poll(lent, wanted, rows), wanted, lent.trouble):
             yield from [portion.block] if portion.block else []
 
 
@@ -152,7 +152,7 @@ def follow(take: Callable[[int], Taken], wanted: Range, trouble: ClientTrouble) 
             raise trouble.unavailable(f"{wanted}, waited {IDLE_SECONDS:g} s at {at}")
 
 
-def _take(lent: Connected, wanted: Range, rows: int) -> Taken:
+def _poll(lent: Connected, wanted: Range, rows: int) -> Taken:
     got, reached = lent.consumer.consume(rows, POLL_SECONDS), wanted.start
     if any(map(Message.error, got)):
         reached = _end_of_partition(got, wanted, lent.trouble)

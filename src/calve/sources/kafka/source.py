@@ -73,7 +73,7 @@ class KafkaSource:
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """Check that the topics exist; fix the start of `latest` and, with `once`, the end of all partitions."""
-        topics = self._look(position)
+        topics = self._readable_topics(position)
         reached = positions.offsets(position or {})
         for name, topic in topics.items():
             entry = self._topics.of(name)
@@ -97,7 +97,7 @@ class KafkaSource:
         waiting = positions.waiting(position, topics, self._begin)
         if waiting and self._once is None and not self._cluster.is_always_fresh:
             names = {span.topic for span in waiting}
-            topics = self._check.readable(self._cluster.look_again(names), self._cluster.refused, position)
+            topics = self._check.readable(self._cluster.refreshed_topics(names), self._cluster.refused, position)
             waiting = positions.waiting(position, topics, self._begin)
         if not waiting:
             return None
@@ -121,7 +121,7 @@ class KafkaSource:
             PositionLostError: Some records were deleted.
             SourceUnavailableError: The brokers do not answer.
         """
-        topics = self._cluster.look()
+        topics = self._cluster.topics()
         entries = {name: self._topics.of(name) for name in topics}
         latest = [name for name, entry in entries.items() if entry and entry.auto_offset_reset == "latest"]
         whole = positions.between(start, end, topics, latest)
@@ -141,7 +141,7 @@ class KafkaSource:
             SettingsError: Offsets are missing, or there are no such topics, partitions or offsets.
             SourceUnavailableError: The brokers do not answer.
         """
-        topics = self._look(None)
+        topics = self._readable_topics(None)
         if beginning.timestamp_ms is not None:
             offsets = self._cluster.at(topics, beginning.timestamp_ms)
         elif beginning.offsets is not None:
@@ -178,7 +178,7 @@ class KafkaSource:
         return self._check.stopped
 
     def _current(self, position: Position | None) -> Mapping[str, Topic]:
-        return self._look(position) if self._once is None else self._once
+        return self._readable_topics(position) if self._once is None else self._once
 
-    def _look(self, position: Position | None) -> Mapping[str, Topic]:
-        return self._check.readable(self._cluster.look(), self._cluster.refused, position)
+    def _readable_topics(self, position: Position | None) -> Mapping[str, Topic]:
+        return self._check.readable(self._cluster.topics(), self._cluster.refused, position)

@@ -37,7 +37,7 @@ class ChosenTopics:
     def of(self, topic: str) -> TopicSettings | None:
         """Return the entry that a topic belongs to: that with its name, else the first matching pattern; or None."""
         if topic not in self._by_name and topic not in self._of_patterns:
-            matches = (entry for entry in self._patterns if _takes(entry, topic))
+            matches = (entry for entry in self._patterns if _matches(entry, topic))
             self._of_patterns[topic] = None if topic.startswith(_INTERNAL) else next(matches, None)
         return self._by_name.get(topic) or self._of_patterns.get(topic)
 
@@ -46,7 +46,7 @@ class ChosenTopics:
         return topic in self._by_name
 
 
-def _takes(entry: TopicSettings, topic: str) -> bool:
+def _matches(entry: TopicSettings, topic: str) -> bool:
     return bool(re.fullmatch(entry.pattern or "", topic)) and not any(
         re.fullmatch(text, topic) for text in entry.exclude
     )

@@ -181,7 +181,7 @@ class Journal:
                     self._close()
                     self._ended = True
                     return
-                group, released = self._take(), self._released
+                group, released = self._next_group(), self._released
                 self._released = None
             if group:
                 self._settle(group)
@@ -193,7 +193,7 @@ class Journal:
         if (empty := self._tail.close()) is not None:
             self._index.add(empty)
 
-    def _take(self) -> list[JournalEntry]:
+    def _next_group(self) -> list[JournalEntry]:
         group: list[JournalEntry] = []
         size = 0
         while self._waiting and (not group or self._joins(size)):

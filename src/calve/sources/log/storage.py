@@ -116,7 +116,7 @@ class SegmentObjects:
     def read(self, split: Split) -> bytes:
         """Return the records of a split of `SegmentIndex.plan`; runs on executors."""
         number, start, end = int(Path(split.body["file"]).stem), split.body["start"], split.body["end"]
-        parts, log = split.body["parts"], store_chain.place(self.folder)
+        parts, log = split.body["parts"], store_chain.log_folder(self.folder)
 
         def fetch(part: int, stop: int) -> bytes:
             first = max(start, part)

@@ -28,7 +28,7 @@ from calve.sources.log.segment import IsEnd, Segment, check_border, damaged
 from calve.state.folder import Listed
 from calve.state.store_folder import StoreFolder
 
-__all__ = ["SegmentCause", "clear", "head", "name", "names_of", "place", "take_over"]
+__all__ = ["SegmentCause", "clear", "head", "log_folder", "name", "names_of", "take_over"]
 
 _HEAD = struct.Struct("<16sB16s")
 _MAGIC = b"calve log head 1"
@@ -50,7 +50,7 @@ class _ChangedError(Exception):
     """Objects were deleted after they were listed. Internal: the list is read again."""
 
 
-def place(folder: StoreFolder) -> StoreFolder:
+def log_folder(folder: StoreFolder) -> StoreFolder:
     """Return where the log of a source is, by the folder of the source."""
     return folder / "log"
 
@@ -84,7 +84,7 @@ def take_over(folder: StoreFolder, at: tuple[int, int], is_end: IsEnd) -> list[S
     """
     for _ in range(_ATTEMPTS):
         try:
-            chain = _Chain(place(folder), at, is_end)
+            chain = _Chain(log_folder(folder), at, is_end)
             chain.read()
             return chain.seal()
         except _ChangedError:
@@ -99,7 +99,7 @@ def clear(folder: StoreFolder) -> None:
         WriteError: The store does not answer.
     """
     for old in take_over(folder, (0, 0), lambda key: True)[:-1]:
-        place(folder).remove_all(names_of(old))
+        log_folder(folder).remove_all(names_of(old))
 
 
 @dataclass

@@ -33,7 +33,7 @@ class StoreTail:
     """
 
     def __init__(self, folder: StoreFolder, lines: LogLines) -> None:
-        self._folder = store_chain.place(folder)
+        self._folder = store_chain.log_folder(folder)
         self._lines = lines
         self._hurry = threading.Event()
         self._failed: CalveError | None = None

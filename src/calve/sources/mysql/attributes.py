@@ -10,7 +10,7 @@ from calve.sources.database.attributes import OfTransaction
 __all__ = ["METADATA", "OWN"]
 
 _FILES = (1 << 24) - 1
-"""Before the number of the file is that of the server (`database.LogPlace`)."""
+"""Before the number of the file is that of the server (`database.BinlogPosition`)."""
 OWN: dict[str, OfTransaction] = {
     "gtid": (pa.string(), lambda transaction: transaction.id or None),
     "log_file": (pa.int64(), lambda transaction: transaction.commit >> 32 & _FILES),

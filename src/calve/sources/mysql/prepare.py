@@ -10,7 +10,7 @@ from calve.sources.database.connection import ServerError
 from calve.sources.database.preparation import SHOWN, Preparation, without_key
 from calve.sources.database.table import DatabaseTable
 from calve.sources.database.target_names import key_fault, names_fault
-from calve.sources.mysql.catalog.database import LogPlace, MysqlCatalog, MysqlCatalogTable
+from calve.sources.mysql.catalog.database import BinlogPosition, MysqlCatalog, MysqlCatalogTable
 from calve.sources.mysql.ddl.follow import unreadable
 from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.position.begin import FIRST_POSITION, begin_dump, may_lock, probe_id
@@ -135,13 +135,13 @@ def _variables(database: MysqlCatalog) -> Iterator[tuple[str, str]]:
 def _rights(database: MysqlCatalog, connection: MysqlConnection, settings: MysqlSettings) -> Iterator[tuple[str, str]]:
     """Yield the rights on the whole server that the user lacks, each with what it is needed for."""
     try:
-        place = database.place() or LogPlace("", FIRST_POSITION)
+        place = database.log_end() or BinlogPosition("", FIRST_POSITION)
     except ServerError as error:
         if error.code not in NO_RIGHTS:
             raise
         right = "BINLOG MONITOR" if database.is_mariadb else "REPLICATION CLIENT"
         yield right, f"the user {settings.username} may not see the place in the log"
-        place = LogPlace("", FIRST_POSITION)
+        place = BinlogPosition("", FIRST_POSITION)
     if database.variable("log_bin") == "ON" and not _may_read_log(settings, place):
         yield "REPLICATION SLAVE", f"the user {settings.username} may not read the log"
     if not may_lock(database, connection):
@@ -157,7 +157,7 @@ def _databases(settings: MysqlSettings) -> list[str]:
     return list(dict.fromkeys("*" if set(name) & set("*?[") else name for name in names))
 
 
-def _may_read_log(settings: MysqlSettings, place: LogPlace) -> bool:
+def _may_read_log(settings: MysqlSettings, place: BinlogPosition) -> bool:
     """Ask for the end of the log, under a number that is nobody's."""
     with connect(settings.address, "calve check") as connection:
         number = probe_id()

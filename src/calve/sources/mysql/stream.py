@@ -13,7 +13,7 @@ from calve.sources.database.failure import LOAD_AGAIN
 from calve.sources.database.stream import READ, DatabaseStream, Target
 from calve.sources.database.stream_position import Transaction
 from calve.sources.mysql import xa
-from calve.sources.mysql.catalog.database import LogPlace, MysqlCatalog
+from calve.sources.mysql.catalog.database import BinlogPosition, MysqlCatalog
 from calve.sources.mysql.ddl.effects import effects_of
 from calve.sources.mysql.ddl.table_session import TableSession
 from calve.sources.mysql.failure import explained, session
@@ -30,7 +30,7 @@ from calve.sources.mysql.settings import MysqlSettings
 
 __all__ = ["BinlogStream"]
 
-_LOOK_SECONDS = 10.0
+_CHECK_SECONDS = 10.0
 _SILENCE_SECONDS = 30.0
 """The server sends a heartbeat every second when nothing else comes."""
 _STANDALONE, _PREPARED = 1, 64
@@ -54,7 +54,7 @@ class BinlogStream(DatabaseStream):
             gtids = DurableGtids(target.positions.files)
             if gtids.known is not None:
                 start = min(start, max(gtids.at, server.start))
-            place = MysqlCatalog(side, server.generation).place()
+            place = MysqlCatalog(side, server.generation).log_end()
             if place is None or place.number < start:
                 raise _reset(self._settings, "ends before what was read")
             is_checked = begin_dump(connection, self._target.pipeline)
@@ -86,7 +86,7 @@ class _Session(TableSession):
         target: Target,
         sessions: tuple[MysqlConnection, MysqlConnection],
         server: Server,
-        start: LogPlace,
+        start: BinlogPosition,
     ) -> None:
         super().__init__(stream, target, MysqlCatalog(sessions[1], server.generation))
         self._connection = sessions[0]
@@ -105,7 +105,7 @@ class _Session(TableSession):
         self._maps: dict[bytes, bytes] = {}
         self._held: xa.HeldEvents | None = None
         self._prepared_tables = xa.PreparedTables(target.positions.files)
-        self._heard = self._looked = time.monotonic()
+        self._heard = self._checked_at = time.monotonic()
 
     def run(self, is_checked: bool, stop: threading.Event, until: int | None) -> None:
         self._is_checked = is_checked
@@ -118,10 +118,10 @@ class _Session(TableSession):
             else:
                 self._heard = time.monotonic()
                 self._stream.connected()
-                self._take(self._parsed(data))
+                self._handle(self._parsed(data))
             if self._buffer.is_full:
                 self._write_full()
-            self._look()
+            self._measure_lag()
             self._rest()
             if until is not None and self.transaction is None and self._position >= until:
                 self._write()
@@ -135,10 +135,10 @@ class _Session(TableSession):
         except ValueError as error:
             raise ClosedError(str(error)) from error
 
-    def _take(self, event: BinlogEvent) -> None:
+    def _handle(self, event: BinlogEvent) -> None:
         kind = event.kind
         if kind == events.TABLE_MAP or kind in events.CHANGES:
-            self._take_rows(event)
+            self._handle_rows(event)
         elif kind in events.BEGINS:
             self._begin_with(event)
         elif kind == events.XID:
@@ -154,7 +154,7 @@ class _Session(TableSession):
         else:
             self._pass(event)
 
-    def _take_rows(self, event: BinlogEvent) -> None:
+    def _handle_rows(self, event: BinlogEvent) -> None:
         """Follow the description of a table, or rows; those of an XA transaction wait for its end."""
         if self._held is not None:
             self._held.add(event)
@@ -167,7 +167,7 @@ class _Session(TableSession):
         """Follow the events of a compressed transaction, as if each ended where the transaction does."""
         try:
             for data in payload(event.body):
-                self._take(events.parse(data, False)._replace(end=event.end))
+                self._handle(events.parse(data, False)._replace(end=event.end))
         except ValueError as error:
             raise self._refusal(f"a transaction cannot be decompressed: {error}") from error
 
@@ -181,7 +181,7 @@ class _Session(TableSession):
         elif held.is_too_large:
             self._stop_changed(held.tables, xa.LARGE)
         for prepared in held.events if is_committed else []:
-            self._take_rows(prepared)
+            self._handle_rows(prepared)
         self._end_with(event)
 
     def _decide(self, xid: str) -> None:
@@ -301,13 +301,13 @@ class _Session(TableSession):
             self._positions.advance(self._position)
             self.gtids.settle(self._position)
 
-    def _look(self) -> None:
+    def _measure_lag(self) -> None:
         """See from time to time how far the server is ahead."""
-        if time.monotonic() - self._looked < _LOOK_SECONDS and self._stream.condition:
+        if time.monotonic() - self._checked_at < _CHECK_SECONDS and self._stream.condition:
             return
-        self._looked = time.monotonic()
+        self._checked_at = time.monotonic()
         self._advance()
-        place = self._catalog.place()
+        place = self._catalog.log_end()
         if place is None:
             return
         files = (place.number >> 32) - (self._position >> 32)

@@ -139,7 +139,7 @@ class MysqlSystem(DatabaseSystem):
         Descriptions(database, Describer(database.name, charsets), ahead).require(tables, start)
 
     def _end(self, database: MysqlCatalog) -> int:
-        place = database.place()
+        place = database.log_end()
         if place is None:
             raise SourceError(
                 f"MySQL at {self._parts.settings.shown} has no binary log",

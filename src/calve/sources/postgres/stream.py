@@ -35,7 +35,7 @@ _DATA_START = 25
 _KEEPALIVE_FORM = struct.Struct(">QqB")
 _FEEDBACK = struct.Struct(">cQQQqB")
 _FEEDBACK_SECONDS = 1.0
-_LOOK_SECONDS = 10.0
+_CHECK_SECONDS = 10.0
 _EPOCH_SECONDS = 946_684_800
 _VISIBLE_SECONDS = 60.0
 _POLL_SECONDS = 0.005
@@ -112,7 +112,7 @@ class _Session(CatalogSession):
         self._slot = target.settings.slot_of(target.pipeline)
         self._warned = False
         self._committed = 0
-        self._told = self._looked = 0.0
+        self._feedback_at = self._checked_at = 0.0
 
     def run(self, stop: threading.Event, until: int | None) -> None:
         with explained(self._settings, READ):
@@ -120,31 +120,31 @@ class _Session(CatalogSession):
                 message = self._connection.receive(self._patience_seconds)
                 if message is None:
                     self._write()
-                    self._tell(asks=until is not None)
+                    self._send_feedback(asks=until is not None)
                 elif isinstance(message, Block):
                     self._changes(message)
                 elif message[0] == _WAL_DATA:
-                    self._take(message[_DATA_START:])
+                    self._handle(message[_DATA_START:])
                 elif message[0] == _KEEPALIVE:
                     self._keepalive(message)
                 if self._buffer.is_full:
                     self._write_full()
-                self._tell()
-                self._look()
+                self._send_feedback()
+                self._check_server()
                 self._rest()
                 self._stream.reached = until is not None and self._is_idle and self._stream.flushed >= until
             self._write()
             self._acknowledged.write(self._stream.flushed)
-            self._tell(now=True)
+            self._send_feedback(now=True)
 
     def _keepalive(self, message: bytes) -> None:
         end, _, wants_answer = _KEEPALIVE_FORM.unpack_from(message, 1)
         if self._is_idle:
             self._stream.flushed = max(self._stream.flushed, end)
         if wants_answer:
-            self._tell(now=True)
+            self._send_feedback(now=True)
 
-    def _take(self, message: bytes) -> None:
+    def _handle(self, message: bytes) -> None:
         kind = message[:1]
         if kind in (b"I", b"U", b"D"):
             self._change(message)
@@ -244,7 +244,7 @@ class _Session(CatalogSession):
                 self._add(message, transaction)
             if self._buffer.is_full:
                 self._write_full()
-            self._tell()
+            self._send_feedback()
 
     def _is_read(self, oid: int) -> bool:
         """Return whether changes of a table are read; describes it first if it is new or changed."""
@@ -291,15 +291,15 @@ class _Session(CatalogSession):
         """Wait until the other session sees the transactions whose rows lack values."""
         deadline = time.monotonic() + _VISIBLE_SECONDS
         while not are_visible(self._unseen, self._side):
-            self._tell()
+            self._send_feedback()
             self._stream.pause(time.monotonic() > deadline)
         self._unseen.clear()
 
-    def _look(self) -> None:
+    def _check_server(self) -> None:
         """See from time to time how much of its log the server holds for the slot, and warn before it is lost."""
-        if time.monotonic() - self._looked < _LOOK_SECONDS or self.transaction is not None:
+        if time.monotonic() - self._checked_at < _CHECK_SECONDS or self.transaction is not None:
             return
-        self._looked = time.monotonic()
+        self._checked_at = time.monotonic()
         self._is_marked([table for table in self._epochs.tables.values() if not table.stopped])
         self._check_identities()
         self._stream.new_tables.add(self._side, self._database)
@@ -315,14 +315,14 @@ class _Session(CatalogSession):
         self._warned = status == "unreserved"
 
     def _refused(self, outcome: AppendOutcome, why: str) -> None:
-        self._tell(now=True)
+        self._send_feedback(now=True)
         super()._refused(outcome, why)
 
-    def _tell(self, now: bool = False, asks: bool = False) -> None:
+    def _send_feedback(self, now: bool = False, asks: bool = False) -> None:
         """Tell the server what is durable here, about once per second."""
         seconds = time.time()
-        if not now and seconds - self._told < (_FEEDBACK_SECONDS / 10 if asks else _FEEDBACK_SECONDS):
+        if not now and seconds - self._feedback_at < (_FEEDBACK_SECONDS / 10 if asks else _FEEDBACK_SECONDS):
             return
-        self._told = seconds
+        self._feedback_at = seconds
         at, clock = self._acknowledged.until(self._stream.flushed), int((seconds - _EPOCH_SECONDS) * 1_000_000)
         self._connection.send(_FEEDBACK.pack(b"r", at, at, at, clock, int(asks)))

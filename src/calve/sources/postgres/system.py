@@ -81,7 +81,7 @@ class PostgresSystem(DatabaseSystem):
         parts.own_targets.require(preparation.tables, parts.epochs.tables.values())
         publication.publish(connection, parts.settings, parts.pipeline, preparation.tables)
         tables: Sequence[DatabaseTable] = with_depths(connection, preparation.tables, {})
-        slot = slots.take_slot(connection, parts.settings, parts.pipeline, parts.lines)
+        slot = slots.acquire_slot(connection, parts.settings, parts.pipeline, parts.lines)
         if slot.snapshot is None:  # the slot has changes, and definitions of tables, from before the load
             slot, tables = self._skipping(connection, slot, tables)
         Acknowledged(parts.files).write(slot.start)
@@ -128,7 +128,7 @@ class PostgresSystem(DatabaseSystem):
             parts.own_targets.require(preparation.tables, parts.epochs.tables.values())
             read_tables = {table.full_name: table for table in parts.epochs.tables.values()}
             tables = with_depths(connection, preparation.tables, read_tables)
-            slot = slots.take_position(connection, settings, parts.pipeline)
+            slot = slots.temporary_slot(connection, settings, parts.pipeline)
             self._snapshot.close()
             self._snapshot.open(slot.snapshot)
             chunks = load.chunks(database, tables, int(database.setting("block_size")))

@@ -40,7 +40,7 @@ class Discovery:
         self._settings, self._log = settings, Log(pipeline)
         self._patterns = [absolute(pattern) for pattern in settings.patterns]
 
-    def look(self, followed: Iterable[FollowedFile]) -> list[FollowedFile]:
+    def discover(self, followed: Iterable[FollowedFile]) -> list[FollowedFile]:
         """Find all files; note where the followed ones are, and return the new ones."""
         followed = list(followed)
         matches = self._matches({file.path for file in followed})

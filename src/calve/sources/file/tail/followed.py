@@ -147,7 +147,7 @@ class FollowedFile:
         """Return whether nothing was written for this time; a change of the machine's clock does not count."""
         return time.monotonic() - self._written >= seconds
 
-    def look(self) -> None:
+    def refresh(self) -> None:
         """Look at its size and time.
 
         Raises:
@@ -226,7 +226,7 @@ class FollowedFile:
         if self.size >= offset:
             self.read = Read.of(self._file, offset, -1)
 
-    def take(self, cutter: Cutter, most: int, write: Callable[[bytes], object]) -> tuple[list[TailPiece], Read]:
+    def write_next(self, cutter: Cutter, most: int, write: Callable[[bytes], object]) -> tuple[list[TailPiece], Read]:
         """Write the next complete events, about `most` bytes; return where they are, and the state after them.
 
         Of a file that is cut meanwhile it writes what was still there. `self.read` does not change.

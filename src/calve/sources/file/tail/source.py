@@ -53,7 +53,7 @@ class TailSource:
         self._files: list[FollowedFile] = []
         self._planned: dict[int, Planned] = {}
         self._once = False
-        self._next_look = 0.0
+        self._next_check = 0.0
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
         """Find the files of the position again, and new ones; with `once`, also fix where to end.
@@ -74,7 +74,7 @@ class TailSource:
             self._planned[_batch(planned.position) - 1] = planned
         self._spool.keep_only({split.body["spool"] for planned in pending for split in planned.splits})
         self._find()
-        self._look()
+        self._refresh()
         self._once = once
         for file in self._files if once else ():
             file.limit = file.size
@@ -86,9 +86,9 @@ class TailSource:
 
     def backlog(self, position: Position | None) -> Backlog:
         """Return the bytes that are not read, except lines and events that are not complete yet."""
-        if not self._once and time.monotonic() >= self._next_look:
+        if not self._once and time.monotonic() >= self._next_check:
             self._find()
-        self._look()
+        self._refresh()
         waiting = [file.unread for file in self._files if file.is_ready(self._cutter(file))]
         handed_out = [planned for start, planned in list(self._planned.items()) if start >= _batch(position)]
         waiting += [split.size_bytes for planned in handed_out for split in planned.splits]
@@ -115,7 +115,7 @@ class TailSource:
                 if splits and bytes_left <= 0:
                     is_more = True
                     break
-                pieces, read = self._take(file, cutter, bytes_left, write)
+                pieces, read = self._write_next(file, cutter, bytes_left, write)
                 advanced.append((file, read))
                 splits += _splits(name, sum(split.size_bytes for split in splits), pieces)
                 is_more |= read.offset < file.read.offset + file.unread
@@ -157,7 +157,7 @@ class TailSource:
         """Return the entries of the files that were read without `tail`, each to the size that it had then."""
         sizes = {file.path: file.size_bytes for file in self._finished.load()}
         entries = []
-        for file in self._discovery.look([]):
+        for file in self._discovery.discover([]):
             if file.path in sizes and self._opens(file):
                 file.skip_to(sizes[file.path])
                 entries.append(file.entry)
@@ -167,7 +167,7 @@ class TailSource:
     def _skipped(self, is_read: Callable[[FollowedFile], bool]) -> list[Any]:
         """Return the entries of the files that are there, with all their lines read, if they count as read."""
         entries = []
-        for file in self._discovery.look([]):
+        for file in self._discovery.discover([]):
             if self._opens(file) and is_read(file):
                 file.skip_to_end()
                 entries.append(file.entry)
@@ -175,8 +175,8 @@ class TailSource:
         return entries
 
     def _find(self) -> None:
-        self._next_look = time.monotonic() + self._settings.poll_interval.total_seconds()
-        self._files += self._discovery.look(self._files)
+        self._next_check = time.monotonic() + self._settings.poll_interval.total_seconds()
+        self._files += self._discovery.discover(self._files)
         gone = [file for file in self._files if file.is_gone][:-_GONE_FILES]
         self._files = [file for file in self._files if file not in gone]
         for file in self._files:
@@ -186,17 +186,17 @@ class TailSource:
             if file.unread <= 0:
                 file.close()
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         """Look at all open files, and leave those that are removed and read to their end."""
         for file in self._files:
             if file.is_open:
-                self._look_at(file)
+                self._refresh_file(file)
             if not file.now and not file.is_gone:
                 self._leave(file)
 
-    def _look_at(self, file: FollowedFile) -> None:
+    def _refresh_file(self, file: FollowedFile) -> None:
         try:
-            file.look()
+            file.refresh()
             if file.is_changed:
                 self._check(file)
         except OSError as error:  # a stale handle of a network, a disk that fails: it is opened again
@@ -206,7 +206,7 @@ class TailSource:
     def _opens(self, file: FollowedFile) -> bool:
         """Open a file that has changed; return whether it is open and compared with what was read."""
         try:
-            file.look()
+            file.refresh()
             if file.is_changed:
                 file.open()
                 self._check(file)
@@ -247,11 +247,11 @@ class TailSource:
         is_flushed = begins_with is not None and file.idle_for(self._settings.flush_after.total_seconds())
         return Cutter(begins_with, is_ended, is_flushed)
 
-    def _take(
+    def _write_next(
         self, file: FollowedFile, cutter: Cutter, most: int, write: Callable[[bytes], object]
     ) -> tuple[list[TailPiece], Read]:
         try:
-            pieces, read = file.take(cutter, most, write)
+            pieces, read = file.write_next(cutter, most, write)
         except OSError as error:
             raise SourceUnavailableError(
                 f"{file.path} cannot be read: {error.strerror or error}",

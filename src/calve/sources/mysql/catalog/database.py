@@ -8,12 +8,12 @@ from functools import cached_property
 
 from calve.sources.database.connection import ServerError
 from calve.sources.database.table import Column, DatabaseTable
-from calve.sources.mysql.catalog.declared import charset_of, compressed_log_type, kind_of, labels_of, log_type
+from calve.sources.mysql.catalog.column_types import charset_of, compressed_log_type, kind_of, labels_of, log_type
 from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.protocol.quote import literal, quoted
 from calve.sources.mysql.protocol.wire import MysqlConnection, Row
 
-__all__ = ["SEQUENCE", "VERSIONED", "LogPlace", "MysqlCatalog", "MysqlCatalogTable"]
+__all__ = ["SEQUENCE", "VERSIONED", "BinlogPosition", "MysqlCatalog", "MysqlCatalogTable"]
 
 _TABLES = """
 select table_schema, table_name, table_type, engine, coalesce(data_length, 0)
@@ -68,7 +68,7 @@ class MysqlCatalogTable:
 
 
 @dataclass(frozen=True)
-class LogPlace:
+class BinlogPosition:
     """A place in the binary log, and its number, which only grows.
 
     Attributes:
@@ -84,14 +84,14 @@ class LogPlace:
         """The number of the server, that of the file, and the position in it."""
         return (self.generation << _FILE_BITS | int(self.file.rpartition(".")[2])) << 32 | self.position
 
-    def at(self, number: int) -> LogPlace:
+    def at(self, number: int) -> BinlogPosition:
         """Return another place of the same log by its number."""
         file = number >> 32 & (1 << _FILE_BITS) - 1
-        return LogPlace(f"{self.file.rpartition('.')[0]}.{file:06d}", number & 0xFFFFFFFF, self.generation)
+        return BinlogPosition(f"{self.file.rpartition('.')[0]}.{file:06d}", number & 0xFFFFFFFF, self.generation)
 
-    def moved(self, file: str, position: int) -> LogPlace:
+    def moved(self, file: str, position: int) -> BinlogPosition:
         """Return a place in another file of the same log."""
-        return LogPlace(file, position, self.generation)
+        return BinlogPosition(file, position, self.generation)
 
 
 class MysqlCatalog:
@@ -162,7 +162,7 @@ class MysqlCatalog:
                 columns[name].append(_column(row, len(columns[name]) + 1, (row[0], row[1], row[2]) in keys))
         return [DatabaseTable(database, number, *name, tuple(columns[name])) for name, number in names.items()]
 
-    def columns_now(self, schema: str, table: str) -> tuple[tuple[Column, ...], LogPlace]:
+    def columns_now(self, schema: str, table: str) -> tuple[tuple[Column, ...], BinlogPosition]:
         """Return the columns of a table (none, if the user cannot read it), and a place in the log where it has these.
 
         Until then no statement that changes the table is between the log and the catalog: it would need the lock that
@@ -181,7 +181,7 @@ class MysqlCatalog:
             if error.code not in _HIDDEN:
                 raise
             columns = ()
-        place = self.place()
+        place = self.log_end()
         self._connection.query("rollback")
         if place is None:
             raise ServerError("", "it has no binary log")
@@ -228,14 +228,14 @@ class MysqlCatalog:
         """Return a name of a table or database as it is compared."""
         return name.lower() if self._folds else name
 
-    def place(self) -> LogPlace | None:
+    def log_end(self) -> BinlogPosition | None:
         """Return the end of the log; None if the server has none.
 
         Raises:
             ServerError: The user lacks a right.
         """
         status = self._log_status()
-        return LogPlace(status[0], int(status[1] or 0), self.generation) if status[0] else None
+        return BinlogPosition(status[0], int(status[1] or 0), self.generation) if status[0] else None
 
     def is_logged(self, schema: str) -> bool:
         """Return whether changes of a database are in the log (`binlog_do_db`, `binlog_ignore_db`).
@@ -262,7 +262,7 @@ class MysqlCatalog:
         word = "replica" if self.version >= _REPLICA_SINCE else "slave"
         return bool(self._connection.query(f"show {word} status"))
 
-    def gtids_before(self, place: LogPlace) -> str:
+    def gtids_before(self, place: BinlogPosition) -> str:
         """Return MariaDB's GTID position of a place in its log."""
         [[gtids]] = self._connection.query(f"select binlog_gtid_pos({literal(place.file)}, {place.position})")
         return gtids or ""

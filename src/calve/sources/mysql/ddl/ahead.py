@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from calve.sources.database.connection import Address, ClosedError
-from calve.sources.mysql.catalog.database import LogPlace
+from calve.sources.mysql.catalog.database import BinlogPosition
 from calve.sources.mysql.ddl.effects import effects_of
 from calve.sources.mysql.position.begin import begin_dump, probe_id
 from calve.sources.mysql.protocol import events
@@ -32,7 +32,7 @@ class Ahead:
         self._from = self._until = self._transaction = 0
         self._found: list[tuple[int, tuple[str, str]]] = []
 
-    def described(self, start: int, until: LogPlace, after: int) -> set[tuple[str, str]]:
+    def described(self, start: int, until: BinlogPosition, after: int) -> set[tuple[str, str]]:
         """Return the tables, with their databases, to which statements may give other columns.
 
         Args:
@@ -51,7 +51,7 @@ class Ahead:
             self._read(until)
         return {table for at, table in self._found if after < at}
 
-    def _read(self, until: LogPlace) -> None:
+    def _read(self, until: BinlogPosition) -> None:
         number = probe_id()
         with connect(self._address, "calve looks ahead") as log:
             is_checked = begin_dump(log, f"ahead {number}")
@@ -67,9 +67,9 @@ class Ahead:
                     is_checked = events.has_checksum(event)
                 elif event.kind == events.ROTATE:
                     file = until.moved(*events.rotated(event)).number >> 32
-                self._take(event, file)
+                self._note(event, file)
 
-    def _take(self, event: BinlogEvent, file: int) -> None:
+    def _note(self, event: BinlogEvent, file: int) -> None:
         """Note what an event does, and that it was read."""
         if event.kind in events.BEGINS:
             self._transaction = file << 32 | (event.end - event.size)

@@ -155,22 +155,22 @@ def _part(part: StatementReader) -> Alteration:
     if part.skip("DROP"):
         is_column = part.skip("COLUMN") or part.word not in _NO_COLUMNS
         part.skip("IF", "EXISTS")
-        return plain._replace(dropped=(part.take(),)) if is_column else plain
+        return plain._replace(dropped=(part.next_token(),)) if is_column else plain
     if part.skip("CHANGE"):
         part.skip("COLUMN", "IF", "EXISTS")
-        old, new = part.take(), part.take()
+        old, new = part.next_token(), part.next_token()
         return plain._replace(changed=(_definition(old, part),), renamed=_renamed(old, new))
     if part.skip("MODIFY"):
         part.skip("COLUMN", "IF", "EXISTS")
-        return plain._replace(changed=(_definition(part.take(), part),))
+        return plain._replace(changed=(_definition(part.next_token(), part),))
     if part.skip("CONVERT"):
         is_text = part.skip("TO", "CHARACTER", "SET", "CHARSET")
-        return plain._replace(charset=part.take().strip("'").lower()) if is_text else plain
+        return plain._replace(charset=part.next_token().strip("'").lower()) if is_text else plain
     if part.skip("RENAME"):
         return _part_renamed(part, plain)
     if part.skip("EXCHANGE"):
         while not part.is_over and not part.skip("TABLE"):
-            part.take()
+            part.next_token()
         return plain._replace(others=(part.table(),))
     return plain
 
@@ -178,9 +178,9 @@ def _part(part: StatementReader) -> Alteration:
 def _part_renamed(part: StatementReader, plain: Alteration) -> Alteration:
     if part.skip("COLUMN"):
         part.skip("IF", "EXISTS")
-        old = part.take()
+        old = part.next_token()
         part.skip("TO")
-        return plain._replace(renamed=_renamed(old, part.take()))
+        return plain._replace(renamed=_renamed(old, part.next_token()))
     if part.word in ("INDEX", "KEY"):
         return plain
     part.skip("TO", "AS", "=")
@@ -200,12 +200,12 @@ def _added(part: StatementReader) -> Iterator[tuple[str, bool]]:
     for definition in several.parts() if several else [part]:
         if several and definition.word in _NO_COLUMNS:
             continue
-        name = definition.take()
+        name = definition.next_token()
         yield name, _definition(name, definition).fills_rows
 
 
 def _definition(name: str, part: StatementReader) -> Definition:
-    kind = part.take().upper()
+    kind = part.next_token().upper()
     arguments = part.brackets()
     inside = [token for token in arguments.rest if token.word != ","] if arguments else []
     words, charset = _words(part)
@@ -221,9 +221,9 @@ def _words(part: StatementReader) -> tuple[list[str], str]:
             words.append("()")
             continue
         if part.skip("CHARSET") or (words[-1:] == ["CHARACTER"] and part.skip("SET")):
-            charset = part.take().strip("'").lower()
+            charset = part.next_token().strip("'").lower()
             continue
         token = SqlToken(part.rest[0].text, part.rest[0].is_name)
-        part.take()
+        part.next_token()
         words.append(token.word or "''")
     return words, charset

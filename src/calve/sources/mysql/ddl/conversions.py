@@ -6,7 +6,7 @@ What is not certain counts as changed: the log has no trace of the rows that ALT
 from __future__ import annotations
 
 from calve.sources.database.table import Column, DatabaseTable
-from calve.sources.mysql.catalog.declared import WIDE
+from calve.sources.mysql.catalog.column_types import WIDE
 from calve.sources.mysql.ddl.alter import Alteration, Definition
 from calve.sources.mysql.protocol.addresses import ADDRESSES
 from calve.sources.mysql.protocol.table_map import ENUM, SET, YEAR

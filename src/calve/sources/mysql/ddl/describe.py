@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from calve.errors import SourceUnavailableError
 from calve.sources.database.follow import conflict
 from calve.sources.database.table import Column, DatabaseTable
-from calve.sources.mysql.catalog.database import LogPlace, MysqlCatalog
+from calve.sources.mysql.catalog.database import BinlogPosition, MysqlCatalog
 from calve.sources.mysql.ddl.ahead import Ahead
 from calve.sources.mysql.ddl.follow import Describer, same
 from calve.sources.mysql.protocol.table_map import Mapped
@@ -77,13 +77,13 @@ class Descriptions:
             SourceUnavailableError: A table has changed meanwhile.
         """
         now = self._catalog.described(tables, self._catalog.name)
-        place = self._catalog.place()
+        place = self._catalog.log_end()
         for former, table in zip(tables, now, strict=True):
             is_same = former.columns == table.columns
             if not is_same or place is None or self._changes((table.schema, table.name), start, place, start - 1):
                 raise SourceUnavailableError(f"{table.full_name} has just been changed", step="start")
 
-    def _changes(self, table: tuple[str, str], start: int, until: LogPlace, after: int) -> bool:
+    def _changes(self, table: tuple[str, str], start: int, until: BinlogPosition, after: int) -> bool:
         """Return whether a statement may give a table other columns; see `Ahead.described`."""
         fold = self._catalog.folded
         database, name = map(fold, table)

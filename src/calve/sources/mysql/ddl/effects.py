@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from calve.sources.mysql.catalog.declared import in_charset
+from calve.sources.mysql.catalog.column_types import in_charset
 from calve.sources.mysql.ddl.alter import Alteration, alteration
 from calve.sources.mysql.ddl.statement import StatementReader, tokens
 from calve.sources.mysql.protocol.events import Query
@@ -100,7 +100,7 @@ def effects(text: str, database: str, sql_mode: int = 0) -> list[Effect]:
         return [Effect("versioned", *table)] if is_versioned else []
     if words[0] == "ALTER" and "TABLE" in words[1:5]:
         reader.skip("ALTER", "ONLINE", "OFFLINE", "IGNORE")
-        reader.take()
+        reader.next_token()
         reader.skip("IF", "EXISTS")
         return list(_altered(reader, ignores="IGNORE" in words[1:3]))
     if words[0] in _CHANGES_OF_ROWS:
@@ -114,36 +114,36 @@ def _named(reader: StatementReader) -> Iterator[Effect]:
         if reader.skip(*_BEFORE_A_TABLE):
             yield Effect("rows", *reader.table())
         else:
-            reader.take()
+            reader.next_token()
 
 
 def _dropped(reader: StatementReader) -> Iterator[Effect]:
-    reader.take()
+    reader.next_token()
     if reader.skip("DATABASE", "SCHEMA"):
         reader.skip("IF", "EXISTS")
-        yield Effect("drop database", reader.take(), "")
+        yield Effect("drop database", reader.next_token(), "")
     elif reader.word in ("TABLE", "TABLES"):
-        reader.take()
+        reader.next_token()
         reader.skip("IF", "EXISTS")
         for part in reader.parts():
             yield Effect("drop", *part.table())
 
 
 def _renamed(reader: StatementReader) -> Iterator[Effect]:
-    reader.take()
-    reader.take()
+    reader.next_token()
+    reader.next_token()
     reader.skip("IF", "EXISTS")
     for part in reader.parts():
         old = part.table()
         while not part.is_over and not part.skip("TO"):
-            part.take()
+            part.next_token()
         yield Effect("rename", *old, (part.table(),))
 
 
 def _altered(reader: StatementReader, ignores: bool) -> Iterator[Effect]:
     table = reader.table()
     if reader.skip("WAIT"):
-        reader.take()
+        reader.next_token()
     reader.skip("NOWAIT")
     altering = alteration(reader, ignores)
     if altering.truncates:

@@ -11,7 +11,7 @@ from calve.observe.humanize import many
 from calve.sources.database.follow import check, conflict
 from calve.sources.database.survey import kept_text
 from calve.sources.database.table import Column, DatabaseTable
-from calve.sources.mysql.catalog.declared import CODECS, REFUSED_TYPES, decoded, kind_of
+from calve.sources.mysql.catalog.column_types import CODECS, REFUSED_TYPES, decoded, kind_of
 from calve.sources.mysql.ddl.alter import Alteration
 from calve.sources.mysql.protocol.addresses import ADDRESSES
 from calve.sources.mysql.protocol.table_map import (

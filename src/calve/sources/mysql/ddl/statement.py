@@ -91,17 +91,17 @@ class StatementReader:
             self._at += 1
         return self._at > before
 
-    def take(self) -> str:
+    def next_token(self) -> str:
         """Return the next token."""
         self._at += 1
         return self._tokens[self._at - 1].text if self._at <= len(self._tokens) else ""
 
     def table(self) -> tuple[str, str]:
         """Return the database and the name of a table."""
-        name = self.take()
+        name = self.next_token()
         if self.word == ".":
-            self.take()
-            return name, self.take()
+            self.next_token()
+            return name, self.next_token()
         return self._database, name
 
     @property

@@ -66,5 +66,5 @@ def begin_at_position(
 
 
 def _end(database: MysqlCatalog) -> int:
-    place = database.place()
+    place = database.log_end()
     return place.number if place else 0

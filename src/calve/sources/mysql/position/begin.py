@@ -10,7 +10,7 @@ import uuid
 
 from calve.errors import SourceError
 from calve.sources.database.connection import Address, ClosedError, ServerError
-from calve.sources.mysql.catalog.database import LogPlace, MysqlCatalog
+from calve.sources.mysql.catalog.database import BinlogPosition, MysqlCatalog
 from calve.sources.mysql.failure import NO_RIGHTS
 from calve.sources.mysql.position.gtids import encoded
 from calve.sources.mysql.protocol import events
@@ -43,10 +43,10 @@ def first_place(database: MysqlCatalog, connection: MysqlConnection, address: Ad
     if gtids is None:
         connection.query("flush tables with read lock")
         try:
-            return _place(database).number
+            return _log_end(database).number
         finally:
             connection.query("unlock tables")
-    place = _place(database)
+    place = _log_end(database)
     gtids = _encoded(database) or b""
     with connect(address, "calve begin") as log:
         return _first_missing(log, gtids, place, server_id)
@@ -63,10 +63,10 @@ def mariadb_snapshot(connection: MysqlConnection, database: MysqlCatalog) -> int
     rows = connection.query("show status like 'binlog_snapshot_%'")
     variables = {(row[0] or "").lower(): row[1] or "" for row in rows}
     at = variables["binlog_snapshot_file"], int(variables["binlog_snapshot_position"])
-    return LogPlace(*at, database.generation).number
+    return BinlogPosition(*at, database.generation).number
 
 
-def first_after(log: MysqlConnection, gtids: str, end: LogPlace, server_id: int) -> int:
+def first_after(log: MysqlConnection, gtids: str, end: BinlogPosition, server_id: int) -> int:
     """Return the number of the first position after which the log has transactions that a set lacks, or the end.
 
     Args:
@@ -123,7 +123,7 @@ def probe_id() -> int:
     return random.SystemRandom().randrange(*_PROBE_IDS)
 
 
-def _first_missing(log: MysqlConnection, gtids: bytes | None, end: LogPlace, server_id: int) -> int:
+def _first_missing(log: MysqlConnection, gtids: bytes | None, end: BinlogPosition, server_id: int) -> int:
     """Return the position of the first transaction in the log that a set lacks (None: the session's), or the end."""
     is_checked = begin_dump(log, f"begin {server_id}")
     if gtids is None:
@@ -145,8 +145,8 @@ def _first_missing(log: MysqlConnection, gtids: bytes | None, end: LogPlace, ser
             return min(end.number, end.moved(file, event.end - event.size).number)
 
 
-def _place(database: MysqlCatalog) -> LogPlace:
-    place = database.place()
+def _log_end(database: MysqlCatalog) -> BinlogPosition:
+    place = database.log_end()
     if place is None:
         raise SourceError("the server has no binary log", step="start")
     return place

@@ -76,7 +76,7 @@ def followed(connection: MysqlConnection, settings: MysqlSettings, folder: Files
     if name == before.name:
         return before
     durable = DurableGtids(folder).known
-    place = database.place()
+    place = database.log_end()
     if durable is None or place is None or not (database.is_mariadb or database.variable("gtid_mode") == "ON"):
         check_database({"database": before.name}, name, settings.shown, _WITHOUT)
     assert durable is not None

@@ -68,7 +68,7 @@ def _changed(value: Value, operation: int, legs: list[str | int], data: bytes) -
     try:
         parent: Any = value
         for leg in legs[:-1]:
-            place = _place(parent, leg)
+            place = _index(parent, leg)
             parent = parent[place][1] if isinstance(parent, Members) else parent[place]
         if isinstance(parent, Members):
             _change_member(parent, operation, str(legs[-1]), data)
@@ -79,14 +79,14 @@ def _changed(value: Value, operation: int, legs: list[str | int], data: bytes) -
     return value
 
 
-def _place(container: Members | list[Any], leg: str | int) -> int:
+def _index(container: Members | list[Any], leg: str | int) -> int:
     """Return where a key or an element is."""
     return [key for key, _ in container].index(str(leg)) if isinstance(container, Members) else int(leg)
 
 
 def _change_member(parent: Members, operation: int, key: str, data: bytes) -> None:
     if operation != _INSERT:
-        del parent[_place(parent, key)]
+        del parent[_index(parent, key)]
     if operation != _REMOVE:
         parent.append((key, parsed(data)))
         parent.sort(key=lambda member: (len(member[0].encode()), member[0].encode()))  # MySQL's order

@@ -284,7 +284,7 @@ class MysqlConnection:
         while True:
             head = self._channel.peek(4)
             size, self._number = int.from_bytes(head[:3], "little"), head[3] + 1
-            part = self._channel.take(size + 4)[4:]
+            part = self._channel.read(size + 4)[4:]
             whole = whole + part if whole else part
             if len(whole) > _MOST_PACKET:
                 raise no_protocol(f"a packet of more than {_MOST_PACKET:,} bytes")

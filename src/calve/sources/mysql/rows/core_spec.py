@@ -9,7 +9,7 @@ import pyarrow as pa
 from msgspec import structs
 
 from calve.sources.database.table import Column, arrow_type
-from calve.sources.mysql.catalog.declared import CODECS, WIDE, decoded
+from calve.sources.mysql.catalog.column_types import CODECS, WIDE, decoded
 from calve.sources.mysql.protocol.addresses import ADDRESSES
 
 __all__ = ["CoreColumns", "core_columns", "value_type"]

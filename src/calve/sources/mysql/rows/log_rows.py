@@ -13,7 +13,7 @@ from calve.compiled import mysql as core
 from calve.sources.database.change import DELETE, INSERT, UPDATE, Change, Row, Values
 from calve.sources.database.changes import Decoded
 from calve.sources.database.table import Column, DatabaseTable
-from calve.sources.mysql.catalog.declared import decoded
+from calve.sources.mysql.catalog.column_types import decoded
 from calve.sources.mysql.protocol.addresses import ADDRESSES
 from calve.sources.mysql.protocol.compressed import inflated_value
 from calve.sources.mysql.protocol.events import PARTIAL

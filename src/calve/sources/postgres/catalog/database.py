@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from calve.sources.database.table import Column, DatabaseTable
-from calve.sources.postgres.catalog.declared import Types, with_depth
+from calve.sources.postgres.catalog.column_types import Types, with_depth
 from calve.sources.postgres.catalog.identity import TableIdentity, identities
 from calve.sources.postgres.catalog.marks import marks
 from calve.sources.postgres.protocol.quote import literal, quoted

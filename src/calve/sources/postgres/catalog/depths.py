@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from calve.sources.database.table import Column, DatabaseTable, depth_of
-from calve.sources.postgres.catalog.declared import with_depth
+from calve.sources.postgres.catalog.column_types import with_depth
 from calve.sources.postgres.protocol.quote import qualified, quoted
 from calve.sources.postgres.protocol.wire import PostgresConnection
 

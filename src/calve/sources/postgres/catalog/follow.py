@@ -9,7 +9,7 @@ import msgspec
 from calve.sources.database.follow import check
 from calve.sources.database.survey import kept_text
 from calve.sources.database.table import Column, DatabaseTable, depth_of
-from calve.sources.postgres.catalog.declared import with_depth
+from calve.sources.postgres.catalog.column_types import with_depth
 from calve.sources.postgres.protocol.pgoutput import Relation
 
 __all__ = ["described", "same"]

@@ -90,7 +90,7 @@ def _secure(channel: Channel, address: Address) -> None:
     if address.tls is None:
         return
     channel.send(struct.pack(">II", 8, _SSL_REQUEST))
-    if channel.take(1) == b"S":
+    if channel.read(1) == b"S":
         channel.secure(address)
     elif address.needs_tls:
         raise no_tls()
@@ -170,7 +170,7 @@ class PostgresConnection:
         enough = FIRST_BYTES
         while True:
             if not self._has_message():
-                self._gather(enough)
+                self._receive_copied(enough)
             elif self._channel.peek(1) == b"d":
                 yield self._copied(count)
                 enough = min(2 * enough, MOST_BYTES)
@@ -259,13 +259,13 @@ class PostgresConnection:
             kind, length = _HEAD.unpack(self._channel.peek(_HEAD.size))
             if length < _UINT.size:
                 raise no_protocol(f"a message of {length} bytes")
-            body = self._channel.take(length + 1)[_HEAD.size :]
+            body = self._channel.read(length + 1)[_HEAD.size :]
             if kind == b"E" and raises:
                 raise _error(body)
             if kind not in (b"N", b"A"):
                 return kind, body
 
-    def _gather(self, enough: int) -> None:
+    def _receive_copied(self, enough: int) -> None:
         """Receive so many bytes, or up to the end of an answer."""
         channel = self._channel
         while True:

@@ -13,10 +13,10 @@ from calve.sources.postgres.catalog.database import PostgresCatalog, lsn_of
 from calve.sources.postgres.protocol.quote import literal, quoted
 from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.postgres.slot.waits import open_writers, told
+from calve.sources.postgres.slot.waits import log_waits, open_writers
 from calve.sources.source_files import SourceFiles, encoded, read_json
 
-__all__ = ["PLUGIN", "NewSlot", "named", "require_slot", "take_position", "take_slot", "try_position"]
+__all__ = ["PLUGIN", "NewSlot", "acquire_slot", "named", "require_slot", "temporary_slot", "try_position"]
 
 PLUGIN = "pgoutput"
 _FAILOVER = 170_000
@@ -57,7 +57,7 @@ def named(settings: PostgresSettings, files: SourceFiles, pipeline: str, has_beg
     return replace(settings, slot=name)
 
 
-def take_slot(connection: PostgresConnection, settings: PostgresSettings, pipeline: str, lines: Log) -> NewSlot:
+def acquire_slot(connection: PostgresConnection, settings: PostgresSettings, pipeline: str, lines: Log) -> NewSlot:
     """Take the slot, or create it, for a pipeline that has not read anything yet; waits for open transactions.
 
     Args:
@@ -77,7 +77,7 @@ def take_slot(connection: PostgresConnection, settings: PostgresSettings, pipeli
         connection.query(f"SELECT pg_drop_replication_slot({literal(name)})")  # nobody can read it any more
         slot = None
     if slot is None:
-        with told(settings, lines):
+        with log_waits(settings, lines):
             row = connection.query(
                 f"CREATE_REPLICATION_SLOT {quoted(name)} LOGICAL pgoutput {_slot_options(connection)}"
             )[0]
@@ -99,7 +99,7 @@ def _slot_options(connection: PostgresConnection) -> str:
     return "(SNAPSHOT 'export', FAILOVER)" if follows else "EXPORT_SNAPSHOT"
 
 
-def take_position(connection: PostgresConnection, settings: PostgresSettings, pipeline: str) -> NewSlot:
+def temporary_slot(connection: PostgresConnection, settings: PostgresSettings, pipeline: str) -> NewSlot:
     """Create a slot for the time of the session, for the sake of its first position and the snapshot of that moment.
 
     Raises:
@@ -131,7 +131,7 @@ def try_position(connection: PostgresConnection, settings: PostgresSettings, pip
         ServerError: The server refuses for another reason.
     """
     try:
-        return take_position(connection, settings, pipeline)
+        return temporary_slot(connection, settings, pipeline)
     except ServerError as error:
         if error.code != _ALL_IN_USE:
             raise

@@ -12,7 +12,7 @@ from calve.sources.postgres.failure import session
 from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.sources.postgres.settings import PostgresSettings
 
-__all__ = ["open_writers", "told"]
+__all__ = ["log_waits", "open_writers"]
 
 _SECONDS = 5.0
 _WRITERS = """
@@ -35,11 +35,11 @@ def open_writers(connection: PostgresConnection) -> str:
 
 
 @contextmanager
-def told(settings: PostgresSettings, lines: Log) -> Iterator[None]:
+def log_waits(settings: PostgresSettings, lines: Log) -> Iterator[None]:
     """Log what the server waits for, if that takes long, and that it goes on."""
     waits = threading.Event()
 
-    def tell() -> None:
+    def warn() -> None:
         try:
             with session(settings, "start", "calve waits") as connection:
                 writers = open_writers(connection)
@@ -51,7 +51,7 @@ def told(settings: PostgresSettings, lines: Log) -> Iterator[None]:
             hint="Commit them or roll them back; SELECT pg_terminate_backend(<pid>) ends a session that was forgotten",
         )
 
-    timer = threading.Timer(_SECONDS, tell)
+    timer = threading.Timer(_SECONDS, warn)
     timer.daemon = True
     timer.start()
     try:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 from calve.sources.source import Backlog, Planned
 
-__all__ = ["Due"]
+__all__ = ["BatchTrigger"]
 
 _BACKLOG_BATCHES = 2
 """This many full batches are a backlog; one full batch also comes from a steady flow."""
@@ -15,7 +15,7 @@ _BACKLOG_BATCHES = 2
 _LONGEST_LEAST_SECONDS = 2.0
 
 
-class Due:
+class BatchTrigger:
     """Decides when the waiting events of a source are read.
 
     A pipeline starts behind: it reads batch after batch until one takes all waiting events. From then on events wait
@@ -37,7 +37,7 @@ class Due:
         self.since: float | None = None
         self.behind = True
 
-    def look(self, backlog: Backlog, max_bytes: int, least_seconds: float = 0.0) -> bool:
+    def is_due(self, backlog: Backlog, max_bytes: int, least_seconds: float = 0.0) -> bool:
         """Return whether the waiting events should be read now.
 
         Args:
@@ -56,8 +56,8 @@ class Due:
         wait = max(self._interval_seconds, min(least_seconds, _LONGEST_LEAST_SECONDS))
         return self.behind or backlog.size_bytes >= max_bytes or now - self._began >= wait
 
-    def took(self, planned: Planned, backlog: Backlog, max_bytes: int) -> bool:
-        """Record what a batch takes of the backlog that `look` got; return whether it ends the backlog."""
+    def record(self, planned: Planned, backlog: Backlog, max_bytes: int) -> bool:
+        """Record what a batch takes of the backlog that `is_due` got; return whether it ends the backlog."""
         was_behind = self.behind
         self.behind = was_behind and (bool(planned.waiting) or backlog.size_bytes > max_bytes)
         return was_behind and not self.behind

@@ -10,9 +10,11 @@ import pytest
 
 from calve.expression.format import compile_value
 from calve.expression.functions import _NAMES
+from kit.documents import runnable
 
 PAGE = (Path(__file__).parents[2] / "docs" / "expressions.md").read_text()
-EVENT = json.loads(re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL)[0])
+[_EVENT] = runnable("docs/expressions.md")
+EVENT = json.loads(_EVENT)
 TABLES = re.findall(r"^\| expression \| value \|\n\|.*\n((?:\|.*\n)+)", PAGE, re.MULTILINE)
 ROWS = [re.fullmatch(r"\| `(.*)` \| (.*) \|", line) for table in TABLES for line in table.splitlines()]
 EXAMPLES = [(row[1].replace(r"\|", "|"), row[2].strip("`").replace(r"\|", "|")) for row in ROWS if row]

@@ -29,6 +29,7 @@ from calve.table import kinds
 from calve.table.arrow_schema import arrow_type
 from calve.table.ddl import type_sql
 from calve.table.type_text import parse_type
+from kit.documents import runnable
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
@@ -49,7 +50,7 @@ def section(title: str) -> str:
 
 def module_of(title: str, name: str) -> ModuleType:
     """Return a module with the code of a section."""
-    [code] = re.findall(r"```python\n(.*?)```", section(title), re.DOTALL)
+    [code] = [block for block in runnable("CONTRIBUTING.md") if block in section(title)]
     module = ModuleType(name)
     sys.modules[name] = module
     exec(compile(code, name, "exec"), module.__dict__)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import click
 import pytest
@@ -16,37 +15,19 @@ from calve.cli.main import calve
 from calve.observe import monitoring
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import json_schema, parse_text, reference
+from kit import documents
 from kit.command_lines import check_arguments, command_lines, commands
 from matrix import record
 
 ROOT = Path(__file__).parents[2]
-DOCUMENTS = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
-TEXTS = {path.relative_to(ROOT).as_posix(): path.read_text() for path in DOCUMENTS}
+TEXTS = documents.PAGES
 COMMANDS = sorted(calve.list_commands(Context(calve)))
+OTHER_NAMES = {"orders", "uri"}
+"""Keys of other programs' YAML, and names that a user chooses."""
 LANGUAGES = {"", "yaml", "sh", "console", "json", "sql", "python", "properties"}
 
 
-class Block(NamedTuple):
-    """A code block: its place, its language, its text, and the reason why it is not checked, if there is one."""
-
-    place: str
-    language: str
-    text: str
-    unchecked: str
-
-
-def blocks() -> Iterator[Block]:
-    """Yield all code blocks. `<!-- unchecked: reason -->` in the line before a block exempts it."""
-    fence = r"(?:<!-- unchecked: (.+?) -->\n+)?^( *)```(.*)\n((?:.*\n)*?)\2```$"
-    for name, text in TEXTS.items():
-        for found in re.finditer(fence, text, re.MULTILINE):
-            lines = [line.removeprefix(found[2]) for line in found[4].splitlines(keepends=True)]
-            yield Block(
-                f"{name}:{text.count(chr(10), 0, found.start(3)) + 1}", found[3], "".join(lines), found[1] or ""
-            )
-
-
-BLOCKS = list(blocks())
+BLOCKS = list(documents.blocks())
 
 
 def errors_of(language: str, check: Callable[[str], object]) -> dict[str, str]:
@@ -108,6 +89,26 @@ def test_json_and_python_in_the_documents_are_well_formed() -> None:
 def test_every_block_has_a_language_that_is_checked() -> None:
     assert {block.place: block.language for block in BLOCKS if block.language not in LANGUAGES} == {}
     assert len(BLOCKS) == sum(len(re.findall(r"^ *```", text, re.MULTILINE)) for text in TEXTS.values()) / 2
+
+
+def test_every_block_is_run_by_a_test_or_says_why_it_cannot_be() -> None:
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    pages = {block.page for block in BLOCKS if block.language != "yaml" and not block.not_run}
+    assert sorted(page for page in pages if f'runnable("{page}")' not in tests) == []
+    named = [path for block in BLOCKS for path in re.findall(r"tests/[\w/.]+", block.not_run)]
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_every_option_that_a_sentence_sets_is_one_that_calve_has() -> None:
+    """In a sentence a part of a YAML stands between backquotes: `name: value`."""
+    names = set(re.findall(r'"([a-z_]+)": \{', json.dumps(json_schema(PLUGINS)))) | OTHER_NAMES
+    wrong = {}
+    for page, text in TEXTS.items():
+        if not re.match(r"CHANGELOG|docs/(reference|metrics|decisions/)", page):
+            for part in re.findall(r"`([a-z_]+: [^`]+)`", re.sub(r"```.*?```", "", text, flags=re.DOTALL)):
+                if part.partition(":")[0] not in names and not part.endswith("…"):
+                    wrong[f"{page}: {part}"] = part
+    assert wrong == {}
 
 
 def test_an_unknown_option_or_command_is_found() -> None:

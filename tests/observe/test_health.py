@@ -13,6 +13,7 @@ from calve.observe.health import STUCK_SECONDS
 from calve.observe.metrics import Metrics
 from calve.observe.status import PipelineStatus
 from calve.observe.watch import Watch
+from kit.documents import runnable
 
 
 def ask(metrics: Metrics, path: str) -> tuple[int, dict[str, Any]]:
@@ -88,3 +89,13 @@ def test_a_pipeline_that_does_nothing_for_long_is_stuck_until_it_does_something_
         status.set_state("stopped")
         clock[0] += STUCK_SECONDS + 1
         assert ask(metrics, "healthz")[0] == 200
+
+
+def test_the_answer_on_the_page_is_that_of_a_waiting_and_a_starting_pipeline(tmp_path: Path) -> None:
+    [shown] = runnable("docs/running.md")
+    with Watch() as watch, Metrics(watch.reports, 0, health=watch.health) as metrics:
+        watch.expect(["orders", "clicks"])
+        watch.pipeline("orders", str(tmp_path / "orders")).set_state("waiting")
+        starting = watch.pipeline("clicks", str(tmp_path / "clicks"))
+        starting.trouble(SourceUnavailableError("Kafka at kafka:9092 does not answer"))
+        assert ask(metrics, "readyz") == (503, json.loads(shown))

@@ -13,6 +13,7 @@ from calve.record.staged import StagedBatch
 from calve.record.written import StagedFiles
 from calve.sources.source import Planned, Split
 from kit.content_files import data_file
+from kit.documents import runnable, without_numbers
 
 
 @pytest.fixture
@@ -58,6 +59,14 @@ def test_nothing_is_forgotten_before_the_user_agrees(state: Path) -> None:
     assert tables_of(state)[0] == ["shop.kept", "shop.gone", "shop.gone"]
     assert call(state, "shop.gone", answer="y\n")[0] == 0
     assert tables_of(state)[0] == ["shop.kept"]
+
+
+def test_the_page_shows_what_is_asked_and_told(state: Path) -> None:
+    asked, told, file = runnable("docs/lost-state.md")[2].splitlines()[1:]
+    _, printed = call(state, "shop.gone", answer="y\n")
+    lines = without_numbers(printed).replace("shop.gone", "shop.orders").splitlines()
+    assert lines[:2] == without_numbers(f"{asked}\n{told}").splitlines()
+    assert [line[:2] for line in lines[2:]] == [file[:2]] * 4
 
 
 def test_a_running_pipeline_keeps_its_staged_files(state: Path) -> None:

@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from calve.commit.evidence import Evidence
 from calve.errors import PositionLostError
 from calve.operate.rebuild import Decision, decide
+from kit.documents import runnable, without_numbers
 from kit.running import Calve
 from services.kafka import Kafka
 
@@ -95,9 +96,16 @@ def test_after_a_kill_and_a_lost_state_each_table_has_each_event_once(
     assert job.once(CALVE_STOP_AT="commit.after-table:1") != 0
     shutil.rmtree(job.folder / "calve-state")
     kafka_broker.produce(topic, events(range(600, 700)), partitions=range(2))
+    refusal, shown, _ = runnable("docs/lost-state.md")
+    assert job.once() != 0
+    assert without_numbers(refusal.strip().rstrip(".")) in without_numbers(job.said()).replace("shop.tN", "shop.orders")
+    shutil.rmtree(job.folder / "calve-state")
     made = rebuild(job)
     assert made.exit_code == 0, made.output
     assert "shop.t2: has batch" in made.output
+    _, *lines, _ = (re.sub(r"\{.*?\}\}", "P", line) for line in without_numbers(shown).splitlines())
+    told = {re.sub(r"\{.*?\}\}", "P", line) for line in without_numbers(made.output).splitlines()}
+    assert {line.replace("shop.items", "shop.tN").replace("shop.orders", "shop.tN") for line in lines} == told
     assert job.once() == 0, job.said()
     assert ids(job) == Counter(range(700))
 

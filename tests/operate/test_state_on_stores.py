@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from calve.state.store_folder import StoreFolder
+from kit.documents import runnable, without_numbers
 from kit.running import PATIENCE_SECONDS, Calve
 from services.azurite import Azurite
 from services.gcs import FakeGcs
@@ -88,7 +89,11 @@ def test_a_state_that_is_copied_to_s3_and_back_continues_and_the_old_one_is_refu
     state = object_store.place("state-2")
     arrive(job, 1)
     run(job, "calve-state")
-    assert "copied the ledger up to batch 1, and 1 file" in say(job, "state", "copy", "calve-state", state)
+    copied = say(job, "state", "copy", "calve-state", state)
+    assert "copied the ledger up to batch 1, and 1 file" in copied
+    [shown] = runnable("docs/state.md")
+    told = without_numbers(copied).replace("N file\n", "N files\n").replace(without_numbers(state), "PLACE")
+    assert told.splitlines() == without_numbers(shown).replace("sN://my-bucket/calve", "PLACE").splitlines()[1:]
     arrive(job, 2)
     refused = job.call("run", "pipelines.yaml", "--once", "--metrics-port", "0")
     assert (refused.exit_code, f"was copied to {state}" in refused.output) == (1, True)

@@ -13,6 +13,8 @@ COLUMNS = [
     {"name": "id", "type": "long"},
     {"name": "v", "type": "variant"},
     {"name": "s", "type": "struct<v: variant, n: int>"},
+    {"name": "d", "type": "double"},
+    {"name": "l", "type": "list<long>"},
 ]
 SCHEMA = schema_from_columns(COLUMNS)
 
@@ -23,6 +25,21 @@ def test_a_column_that_is_no_primitive_is_no_key(name: str, kind: str) -> None:
     if kind == "variant":
         with pytest.raises(SchemaConflictError, match="is a variant, which cannot be a key"):
             identified(SCHEMA, ["id", name])
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("s", "the column s is a struct"),
+        ("d", "the column d is a double, which cannot be a key"),
+        ("l", "the column l is a list<long>, which"),
+        ("l.element", "l.element cannot be a key: no part of a list or a map is one"),
+    ],
+)
+def test_a_new_table_says_which_column_of_its_key_cannot_be_one(name: str, reason: str) -> None:
+    with pytest.raises(SchemaConflictError) as refused:
+        identified(SCHEMA, [name])
+    assert str(refused.value).startswith(reason)
 
 
 def test_a_table_with_a_variant_has_a_key_beside_it() -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from calve.stop_point import VARIABLE
+from kit.documents import runnable, yamls
 from kit.running import Calve, post, until
 from services.process import free_ports
 
@@ -37,9 +36,7 @@ def told(job: Calve, table: str) -> list[tuple[str | None, ...]]:
 
 
 def test_the_documented_query_says_when_a_day_is_complete(calve) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "event-time.md").read_text()
-    [yaml] = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
-    [sql] = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    [yaml], [sql] = yamls("docs/event-time.md"), runnable("docs/event-time.md")
     job: Calve = calve(yaml)
     feed(job, "a", {"id": 1, "at": "2026-01-01T23:59:59Z"})
     assert job.once() == 0, job.said()

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
-from pyiceberg.types import BinaryType, IntegerType, ListType, NestedField, StructType
+from pyiceberg.types import BinaryType, DoubleType, FloatType, IntegerType, ListType, NestedField, StructType
 
 from calve.errors import SchemaConflictError
 from calve.table.arrow_schema import arrow_schema
@@ -149,15 +149,15 @@ def identified(schema: Schema, columns: Sequence[str]) -> Schema:
     identifier_fields = [field for name in columns if (field := _found(schema, name)) is not None]
     ids = {field.field_id for field in identifier_fields}
     for field in identifier_fields:
-        if isinstance(field.field_type, VariantType):
-            raise _no_key(f"the column {field.name} is a variant, which cannot be a key")
+        if not field.field_type.is_primitive or isinstance(field.field_type, (DoubleType, FloatType, VariantType)):
+            raise _no_key(f"the column {field.name} is a {field.field_type}, which cannot be a key")
     if len(ids) < len(columns):
         missing = ", ".join(name for name in columns if _found(schema, name) is None)
         raise _no_key(f"it lacks the key field {missing}")
     try:
         return Schema(*_required(schema.fields, ids), identifier_field_ids=sorted(ids))
     except ValueError as error:
-        raise _no_key(str(error)) from error
+        raise _no_key(f"{', '.join(columns)} cannot be a key: no part of a list or a map is one") from error
 
 
 def _found(schema: Schema, name: str) -> NestedField | None:

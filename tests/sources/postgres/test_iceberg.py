@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from calve.stop_point import VARIABLE
+from kit.documents import runnable
 from kit.running import Calve
 from services.postgres import PASSWORD, Postgres
 from sources.postgres.edges import EDGES, ODD, PREPARE
@@ -188,8 +187,7 @@ def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable
 def _check_notes(running: Calve) -> None:
     """Check the history of a table without a key, and the statement of the documentation that makes its rows of it."""
     spark = running.shared_spark()
-    text = (Path(__file__).parents[3] / "docs" / "databases.md").read_text()
-    [sql] = re.findall(r"```sql\n(WITH .*?)```", text, re.DOTALL)
+    [sql] = runnable("docs/databases.md")
     history = spark.table("lakehouse.shop.notes")
     counts = {row[0]: row[1] for row in history.groupBy("change_type").count().collect()}
     assert counts == {"LOAD": 3, "DELETE": 1, "UPDATE_BEFORE": 1, "UPDATE_AFTER": 1}

@@ -97,6 +97,30 @@ class Documents:
         return sorted(self.node.call("GET", "_all")), self.node.count(self.index)
 
 
+class Records:
+    """Records of a real broker, as a reader of committed ones sees them."""
+
+    name = "kafka"
+    bad = '{"id": 1, "n": "not a number", "do": "unknown"}'
+
+    def __init__(self, folder, request):
+        self.spark = None
+        self.broker = request.getfixturevalue("kafka_broker")
+        self.topic = f"law-{uuid.uuid4().hex[:8]}"
+        self.broker.create_topic(self.topic, 2)
+        [nobody] = free_ports(1)
+        self.sink, self.gone = (
+            f"kafka: {{bootstrap_servers: '{address}', topic: {self.topic}, key: '${{/id}}', operation: '${{/do}}'}}"
+            for address in (self.broker.address, f"127.0.0.1:{nobody}")
+        )
+
+    def found(self):
+        return [json.loads(record.value()) for record in self.broker.committed(self.topic)]
+
+    def traces(self):
+        return [(record.key(), record.value()) for record in self.broker.committed(self.topic)]
+
+
 class Lines:
     """Files of the sink that CONTRIBUTING shows; its server is a disk."""
 
@@ -124,6 +148,7 @@ class Lines:
 WORLDS = [
     pytest.param(Tables, id="iceberg", marks=pytest.mark.spark),
     pytest.param(Documents, id="opensearch", marks=pytest.mark.services("opensearch")),
+    pytest.param(Records, id="kafka", marks=pytest.mark.services("kafka")),
     pytest.param(Lines, id="lines"),
 ]
 
@@ -157,7 +182,8 @@ def opened(world, folder, sink=None):
         keys.append(Catalog(session.start(), dict(properties)))
         return "lake", keys[-1]
 
-    return open_sink(Opening(entry, "law", {}, str(folder / "dlq"), catalog_of, Log("law")))
+    label = getattr(world, "topic", "law")  # one broker remembers the batches of all tests
+    return open_sink(Opening(entry, label, {}, str(folder / "dlq"), catalog_of, Log("law")))
 
 
 def write(sink, events, batch=1, attempt=0):

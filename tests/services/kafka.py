@@ -8,7 +8,7 @@ from pathlib import Path
 from subprocess import Popen, run
 from typing import Any
 
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from calve.engine.jvm import jdk
@@ -201,6 +201,22 @@ class Kafka:
         left = producer.flush(ANSWER_SECONDS)
         if left:
             raise TimeoutError(f"{left} messages did not arrive")
+
+    def committed(self, topic: str) -> list[Message]:
+        """Return the records of a topic that a reader of committed ones sees, partition by partition."""
+        quiet = {"group.id": "kafka-test", "isolation.level": "read_committed", "enable.partition.eof": True}
+        consumer = Consumer(self.client(**quiet, **{"enable.auto.commit": False}))
+        records: list[Message] = []
+        try:
+            for partition in range(self._partitions(topic)):
+                consumer.assign([TopicPartition(topic, partition, 0)])
+                while (record := consumer.poll(ANSWER_SECONDS)) is not None and record.error() is None:
+                    records.append(record)
+                if record is None or record.error().code() != KafkaError._PARTITION_EOF:
+                    raise TimeoutError(f"{topic} cannot be read: {record and record.error()}")
+        finally:
+            consumer.close()
+        return records
 
     def settings(self) -> str:
         """Return the broker's settings."""

@@ -13,7 +13,8 @@ from calve import credentials
 from calve.record.receipt import Failure
 from calve.serde.settings import SchemaSettings, Serde
 from calve.sinks.opensearch.client import Access, Client
-from calve.sources.kafka.settings import KafkaAuthentication, KafkaSettings, Login, Sasl, TopicSettings
+from calve.sources.kafka.access import KafkaAuthentication, Login, Sasl
+from calve.sources.kafka.settings import KafkaSettings, TopicSettings
 from calve.sources.source import Split
 from calve.task import secrets
 from calve.task.job import Job

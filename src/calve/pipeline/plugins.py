@@ -60,6 +60,7 @@ _SOURCES = (
 """The kinds of sources, each a folder: `calve.sources.<name>` (`calve.sources.source` describes its contents)."""
 _SINKS = (
     "iceberg",
+    "kafka",
     "opensearch",
 )
 """The kinds of sinks, each a folder: `calve.sinks.<name>` (`calve.sinks.sink` describes its contents)."""

@@ -44,6 +44,8 @@ class Work:
         shuffle: Takes small parts, for another task to write; None: every task writes its own.
         timed: Calls a function with arguments, and counts the time to a step of `calve.task.job.STEPS`.
         begin: Is told each table before an error may be that table's.
+        reject: Gets the rejects (`REJECTS`) that are only known in `SinkWriter.finish`, with their table and events.
+        is_probe: Whether the pass is only a test, of which nothing may become visible.
     """
 
     sink: int
@@ -54,6 +56,8 @@ class Work:
     shuffle: Shuffle | None
     timed: Callable[..., Any]
     begin: Callable[[str], None]
+    reject: Callable[[str, pa.Table, pa.Table], None]
+    is_probe: bool = False
 
 
 class SinkWriter(Protocol):

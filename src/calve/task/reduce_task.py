@@ -10,8 +10,9 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
+from calve.errors import InvariantError
 from calve.record.receipt import Receipt
-from calve.record.target import Role, RowStream
+from calve.record.target import Role, RowStream, TableRef
 from calve.task.failure import attempt, reported
 from calve.task.job import STEPS, Job
 from calve.task.sink_writers import SinkWriters
@@ -48,10 +49,14 @@ def run(job: Job, number: int, records: Iterable[tuple[int, bytes]]) -> Iterator
 
 def _write(job: Job, files: Writers, parts: dict[RowStream, list[pa.Table]], clock: StepClock) -> Receipt:
     start = time.perf_counter()
-    sinks = SinkWriters(job, -1, files, None, clock)
+    sinks = SinkWriters(job, -1, files, None, clock, _never_rejected)
     for sink in {stream.sink for stream in parts}:
         sinks.of(sink).write_shuffled({stream: parts.pop(stream) for stream in list(parts) if stream.sink == sink})
     receipt = sinks.close()
     if job.isolation.is_probe:
         files.discard()
     return replace(receipt, seconds={**dict.fromkeys(STEPS, 0.0), "write": time.perf_counter() - start})
+
+
+def _never_rejected(target: TableRef, events: pa.Table, rejects: pa.Table) -> None:
+    raise InvariantError("Shuffled rows are not rejected", step="write", target=target.table)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
+import pyarrow as pa
+
 from calve.record.receipt import Misfit, Receipt
 from calve.record.target import TableRef
 from calve.sinks.job import SinkWriter, Work
+from calve.task.isolation import RejectRows
 from calve.task.job import Job
 from calve.task.step_clock import StepClock
 from calve.write.shuffle import Shuffle
@@ -24,21 +27,38 @@ class SinkWriters:
         files: The data files of the task.
         shuffle: Gets small parts, which another task writes.
         clock: Gets the current table, and the time of the steps.
+        reject: Gets rejects that are known only when all events have come.
     """
 
-    def __init__(self, job: Job, task: int, files: Writers, shuffle: Shuffle | None, clock: StepClock) -> None:
+    def __init__(
+        self,
+        job: Job,
+        task: int,
+        files: Writers,
+        shuffle: Shuffle | None,
+        clock: StepClock,
+        reject: RejectRows,
+    ) -> None:
         self._job = job
         self._files = files
         self._clock = clock
+        self._reject = reject
         self._writers: dict[int, SinkWriter] = {}
         self._work = partial(
-            Work, task=task, run=job.run, origin=job.origin, writers=files, shuffle=shuffle, timed=clock.timed
+            Work,
+            task=task,
+            run=job.run,
+            origin=job.origin,
+            writers=files,
+            shuffle=shuffle,
+            timed=clock.timed,
+            is_probe=job.isolation.is_probe,
         )
 
     def of(self, sink: int) -> SinkWriter:
         """Return the writer of a sink."""
         if sink not in self._writers:
-            work = self._work(sink=sink, begin=partial(self._begin, sink))
+            work = self._work(sink=sink, begin=partial(self._begin, sink), reject=partial(self._rejected, sink))
             self._writers[sink] = self._job.sinks[sink].writer(work)
         return self._writers[sink]
 
@@ -64,3 +84,6 @@ class SinkWriters:
 
     def _begin(self, sink: int, table: str) -> None:
         self._clock.target = TableRef(sink, table)
+
+    def _rejected(self, sink: int, table: str, events: pa.Table, rejects: pa.Table) -> None:
+        self._reject(TableRef(sink, table), events, rejects)

@@ -73,7 +73,7 @@ class _Task:
         name = f"{job.run}-{job.number}-{number:05d}"
         self._shuffle = Shuffle(job.shuffle_partitions, job.shuffle_below_bytes) if job.shuffle_partitions else None
         self._files = Writers(f"{name}-{attempt()}", job.max_open_writers, self._shuffle)
-        self._sinks = SinkWriters(job, number, self._files, self._shuffle, self.clock)
+        self._sinks = SinkWriters(job, number, self._files, self._shuffle, self.clock, self._reject)
         self._rejects = [
             TaskRejects(
                 sink.dead_letters,

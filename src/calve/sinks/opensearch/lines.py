@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -61,9 +60,7 @@ class Shape:
 
     def lines(self, events: pa.Table, fields: Fields) -> BulkLines:
         """Convert events with `json`, `event_version` and the metadata columns."""
-        texts = events[JSON]
-        if fields:
-            texts = pa.array([_written_fields(text, fields) for text in texts.to_pylist()], pa.string())
+        texts = fields.texts(events[JSON])
         if pc.any(pc.match_substring(texts, "\n")).as_py():  # between tokens, because strings have it escaped
             texts = pc.replace_substring(texts, "\n", " ")
         nth = _suffixes(events[VERSION])
@@ -215,8 +212,3 @@ def _rejects(faults: pa.Array) -> pa.Table:
         reject_rows(pc.indices_nonzero(pc.fill_null(pc.equal(faults, name), False)).cast(pa.int64()), *has_actions)
         for name, has_actions in _FAULTS.items()
     )
-
-
-def _written_fields(text: str, fields: Fields) -> str:
-    """Remove fields from an event; the other fields stay unchanged."""
-    return msgspec.json.encode(fields.of(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))).decode()

@@ -1,0 +1,1 @@
+"""Sends events to Kafka topics, each exactly once for readers of committed records."""

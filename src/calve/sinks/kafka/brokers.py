@@ -1,0 +1,179 @@
+"""The brokers of a sink: their topics, the last transaction of a sink, and their failures as Calve's errors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
+
+from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
+from calve.sinks.kafka.refusals import OF_TOPICS, Mark
+from calve.sinks.kafka.settings import KafkaSinkSettings
+from calve.sources.kafka.client import ClientTrouble
+
+__all__ = ["ANSWER_SECONDS", "Brokers"]
+
+ANSWER_SECONDS = 15.0
+_UNAUTHORIZED = {
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError._AUTHENTICATION,
+}
+_MISSING_SECONDS = 5.0
+"""How long a topic that the brokers do not know may be one that they do not know yet."""
+
+
+class Brokers:
+    """Asks the brokers; on the driver and in tasks.
+
+    Args:
+        settings: The sink's settings.
+
+    Raises:
+        SinkRefusedError: librdkafka refuses the settings.
+    """
+
+    def __init__(self, settings: KafkaSinkSettings) -> None:
+        self.trouble = ClientTrouble(settings.client())
+        self._target = settings.target
+        self._admin: AdminClient = self.opened(AdminClient, {})
+        self._usable: set[str] = set()
+
+    def opened(self, client: Any, more: dict[str, Any]) -> Any:
+        """Return a client of these brokers with more properties.
+
+        Raises:
+            SinkRefusedError: librdkafka refuses them.
+        """
+        try:
+            return client(self.trouble.client | more)
+        except (KafkaException, ValueError, TypeError) as error:
+            cause = error.args[0] if error.args else error
+            text = cause.str() if isinstance(cause, KafkaError) else str(cause)
+            raise self._refused(f"librdkafka refuses the settings: {text}", "Correct `client_properties`") from error
+
+    def reach(self) -> None:
+        """Check that a broker answers.
+
+        Raises:
+            SinkUnavailableError: None does.
+        """
+        try:
+            self._admin.list_topics(timeout=ANSWER_SECONDS)
+        except KafkaException as error:
+            raise self.failed(error, "the list of topics") from error
+
+    def unusable(self, topics: Collection[str], creates: bool = True) -> dict[str, int]:
+        """Return the topics that take no records, with the code of the error.
+
+        Args:
+            topics: Their names.
+            creates: Whether to create those that may be created; else they are usable.
+
+        Raises:
+            SinkUnavailableError: The brokers do not answer.
+        """
+        codes = self._faults(set(topics) - self._usable)
+        if (missing := self._missing(codes)) and self._target.create_topic:
+            codes = {name: code for name, code in codes.items() if name not in missing}
+            codes |= self._create(missing) if creates else {}
+        deadline = time.monotonic() + _MISSING_SECONDS  # a broker that just started, or a topic that is new
+        while (missing := self._missing(codes)) and time.monotonic() < deadline:
+            time.sleep(0.2)
+            codes = {name: code for name, code in codes.items() if name not in missing} | self._faults(missing)
+        self._usable |= set(topics) - codes.keys()
+        return codes
+
+    def mark(self, group: str) -> Mark:
+        """Return the mark of the last committed transaction of a group; waits for one that is being committed.
+
+        Raises:
+            CalveError: The brokers do not answer, or refuse.
+        """
+        asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], require_stable=True)
+        try:
+            offsets = asked[group].result(ANSWER_SECONDS).topic_partitions
+        except (KafkaException, TimeoutError) as error:
+            raise self.failed(error, f"the offsets of the group {group}") from error
+        marks = [Mark.of(at.offset, at.metadata) for at in offsets if at.error is None and at.offset > 0]
+        return max(marks, key=lambda mark: mark.batch, default=Mark())
+
+    def failed(self, error: Exception | None, what: str) -> CalveError:
+        """Return Calve's error for one of librdkafka."""
+        cause = error.args[0] if isinstance(error, KafkaException) else None
+        code = cause.code() if isinstance(cause, KafkaError) else None
+        if code in _UNAUTHORIZED and isinstance(cause, KafkaError):
+            hint = (
+                "Allow Calve's user to write and read the topics, to read groups and to write transactional ids whose "
+                "names begin with `calve-`"
+            )
+            return self._refused(f"Kafka refuses {what}: {cause.str()}", hint)
+        self._admin.poll(0)  # delivers the client's errors
+        failed = self.trouble.unavailable(what)
+        passing = (None, KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
+        message = failed.message if code in passing else f"Kafka at {self.trouble.servers} fails {what}: {cause}"
+        return SinkUnavailableError(message, step="write", target=self.trouble.servers, hint=failed.hint)
+
+    def refused_topic(self, name: str, code: int) -> CalveError:
+        """Return the error of a topic that takes no records, if all events of a sink go to it."""
+        hint = "Create it, or set `create_topic: true`" if code in OF_TOPICS else "Correct `topic`"
+        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
+            hint = "Allow Calve's user to write it"
+        return self._refused(f"Kafka refuses the topic {name}: {KafkaError(code).str()}", hint)
+
+    def _missing(self, codes: Mapping[str, int]) -> set[str]:
+        return {name for name, code in codes.items() if code == KafkaError.UNKNOWN_TOPIC_OR_PART}
+
+    def _faults(self, names: Collection[str]) -> dict[str, int]:
+        if not names:
+            return {}
+        codes: dict[str, int] = {}
+        asked = self._admin.describe_topics(
+            TopicCollection(sorted(names)), include_authorized_operations=True, request_timeout=ANSWER_SECONDS
+        )
+        for name, future in asked.items():
+            try:
+                operations = {*(future.result(ANSWER_SECONDS + 1).authorized_operations or ())}
+            except (KafkaException, TimeoutError) as error:
+                codes[name] = self._code_of_topic(error, f"topic {name}")
+            else:
+                if operations and not operations & {AclOperation.WRITE, AclOperation.ALL}:
+                    codes[name] = KafkaError.TOPIC_AUTHORIZATION_FAILED
+        return codes
+
+    def _create(self, names: Collection[str]) -> dict[str, int]:
+        target = self._target
+        topics = [
+            NewTopic(
+                name, target.number_of_partitions or -1, target.replication_factor or -1, config=target.topic_properties
+            )
+            for name in names
+        ]
+        codes: dict[str, int] = {}
+        for name, future in self._admin.create_topics(topics, request_timeout=ANSWER_SECONDS).items():
+            try:
+                future.result(ANSWER_SECONDS + 1)
+            except (KafkaException, TimeoutError) as error:
+                cause = error.args[0] if error.args else None
+                if isinstance(cause, KafkaError) and cause.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                    continue
+                codes[name] = self._code_of_topic(error, f"the new topic {name}")
+        return codes
+
+    def _code_of_topic(self, error: Exception, what: str) -> int:
+        """Return the code of an error that is this topic's alone; raise any other."""
+        cause = error.args[0] if isinstance(error, KafkaException) else None
+        code: int = cause.code() if isinstance(cause, KafkaError) else 0
+        passes = isinstance(cause, KafkaError) and cause.retriable() and code != KafkaError.UNKNOWN_TOPIC_OR_PART
+        if code <= 0 or passes:
+            raise self.failed(error, what) from error
+        return code
+
+    def _refused(self, message: str, hint: str) -> CalveError:
+        return SinkRefusedError(message, step="write", target=self.trouble.servers, hint=hint)

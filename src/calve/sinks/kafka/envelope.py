@@ -1,0 +1,57 @@
+"""Debezium's envelope: the old and the new row of a change in one value. Runs on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from calve.event.operation import Operation
+from calve.sinks.kafka.refusals import Record
+
+__all__ = ["Envelopes"]
+
+
+class Envelopes:
+    """Builds the values of one batch, whose changes come in order.
+
+    Args:
+        time_ms: The time of the batch, in milliseconds since the epoch.
+    """
+
+    def __init__(self, time_ms: int) -> None:
+        self._end = f',"ts_ms":{time_ms}}}'.encode()
+        self._before: dict[tuple[str, bytes | None], tuple[Record, str]] = {}
+
+    def records(self, record: Record, operation: Operation, source: str) -> Iterator[Record]:
+        """Yield the records of a change: an old row waits for its new one; a delete has a tombstone, too.
+
+        Args:
+            record: Its value is the row.
+            operation: What happened to it.
+            source: The envelope's `source`, as JSON.
+        """
+        row = record.value or b"null"
+        if operation is Operation.SKIPPED:
+            self._before[record.topic, record.key] = record, source
+        elif operation is Operation.DELETE:
+            yield from self._delete(record, source)
+        elif operation is Operation.UPDATE:
+            before, _ = self._before.pop((record.topic, record.key), (None, source))
+            old = b"null" if before is None or before.value is None else before.value
+            yield record._replace(value=self._value("u", old, row, source))
+        else:
+            yield record._replace(value=self._value("c", b"null", row, source))
+
+    def rest(self) -> Iterator[Record]:
+        """Yield deletes of old rows without a new one, which went to another topic."""
+        for record, source in self._before.values():
+            yield from self._delete(record, source)
+
+    def _delete(self, record: Record, source: str) -> Iterator[Record]:
+        yield record._replace(value=self._value("d", record.value or b"null", b"null", source))
+        if record.key is not None:
+            yield record._replace(value=None)
+
+    def _value(self, op: str, before: bytes, after: bytes, source: str) -> bytes:
+        return b'{"before":%b,"after":%b,"source":%b,"op":"%b"%b' % (
+            before, after, source.encode(), op.encode(), self._end
+        )  # fmt: skip

@@ -1,0 +1,160 @@
+"""What tasks get to know of a Kafka sink, and how one writes: all records of a batch, at its end."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from calve.columns.fields import ALL_FIELDS, Fields
+from calve.convert.by_table import TableOfRow
+from calve.errors import InvariantError
+from calve.event.operation import Operation
+from calve.event.reject import Code, Reject, rejects_table
+from calve.record.written import IndexDocuments
+from calve.sinks.job import EventPreview, SinkJob, Work
+from calve.sinks.kafka.envelope import Envelopes
+from calve.sinks.kafka.refusals import Record
+from calve.sinks.kafka.settings import KafkaSinkSettings
+from calve.sinks.kafka.shape import EventRecords, Shape
+from calve.sinks.kafka.transaction import send
+
+if TYPE_CHECKING:
+    from calve.arrays import RowNumbers
+    from calve.record.receipt import Misfit, Receipt
+    from calve.record.target import RowStream
+    from calve.write.writer import Written
+
+__all__ = ["RecordJob", "RecordWriter"]
+
+
+@dataclass(frozen=True)
+class RecordJob(SinkJob):
+    """A sink's part of a job, of which one task sends all records in one transaction.
+
+    Attributes:
+        settings: The sink's settings.
+        shape: How events become records.
+        name: The transactional id.
+        batch: The number of the batch.
+        time_ms: The time of the batch, in milliseconds since the epoch.
+        fields: The fields of an event that are written.
+    """
+
+    settings: KafkaSinkSettings
+    shape: Shape
+    name: str
+    batch: int
+    time_ms: int
+    fields: Fields = ALL_FIELDS
+
+    def conversion_key(self, table: str) -> Hashable:
+        """Return one key for all topics."""
+        return ""
+
+    def writer(self, work: Work) -> RecordWriter:
+        """Make what sends records in a task."""
+        return RecordWriter(self, work)
+
+    def preview(self, table: str, events: pa.Table) -> EventPreview:
+        """Return the events that cannot become records; send nothing."""
+        return EventPreview(self.shape.records(events, self.fields).rejects)
+
+
+class _Part(NamedTuple):
+    """Some events of the batch, with their records."""
+
+    topics: Sequence[str]
+    topic_of_row: TableOfRow
+    events: pa.Table
+    records: EventRecords
+
+
+class RecordWriter:
+    """Keeps the records of one batch until its end (`SinkWriter`): what is sent earlier, a failure would send again.
+
+    Args:
+        job: The sink's part of the job.
+        work: The task.
+    """
+
+    def __init__(self, job: RecordJob, work: Work) -> None:
+        self._job = job
+        self._work = work
+        self._parts: list[_Part] = []
+        self._sent = Counter[str]()
+
+    def write(
+        self,
+        tables: Sequence[str],
+        events: pa.Table,
+        table_of_row: TableOfRow,
+        unrouted: list[RowNumbers] | None = None,
+    ) -> Iterator[tuple[str, pa.Table]]:
+        """Convert events, and yield those that cannot become records."""
+        part = _Part(tables, table_of_row, events, self._job.shape.records(events, self._job.fields))
+        self._parts.append(part)
+        yield from _by_topic(part, part.records.rejects)
+
+    def finish(self) -> list[Misfit]:
+        """Send all records in one transaction, unless this pass is only a test; reject those that Kafka refuses."""
+        if self._work.is_probe:
+            return []
+        job, topics = self._job, {topic for part in self._parts for topic in part.topics}
+        refusals = self._work.timed("write", send, job.settings, job.name, job.batch, topics, self._records)
+        refused: list[dict[int, Reject]] = [{} for _ in self._parts]
+        for record in self._records():
+            if reason := refusals.reason(record):
+                reject = Reject(record.row, Code.SINK_REFUSED, "topic", reason)
+                refused[record.part].setdefault(record.row, reject)
+            else:
+                self._sent[record.topic] += 1
+        for part, rejects in zip(self._parts, refused, strict=True):
+            for topic, table in _by_topic(part, rejects_table(rejects.values())):
+                self._work.reject(topic, part.events, table)
+        return []
+
+    def write_shuffled(self, parts: dict[RowStream, list[pa.Table]]) -> None:
+        """Refuse: nothing is shuffled."""
+        raise InvariantError("A sink that sends records shuffles no parts", step="write")
+
+    def close(self, files: Mapping[RowStream, Written]) -> Receipt:
+        """Return how many records each topic got."""
+        from calve.record.receipt import Receipt  # with PyIceberg, which the driver's start needs later
+
+        return Receipt(documents=[IndexDocuments(topic, rows, 0) for topic, rows in self._sent.items()])
+
+    def _records(self) -> Iterator[Record]:
+        """Yield the records of the batch, in the order of the events of each topic."""
+        envelopes = Envelopes(self._job.time_ms) if self._job.shape.is_envelope else None
+        for number, part in enumerate(self._parts):
+            for row, topic in enumerate(part.topic_of_row.tolist()):
+                yield from _of_event(number, row, part.topics[topic], part.records, envelopes)
+        yield from envelopes.rest() if envelopes else ()
+
+
+def _of_event(part: int, row: int, topic: str, records: EventRecords, envelopes: Envelopes | None) -> Iterator[Record]:
+    """Yield the records of one event."""
+    number = records.operations[row].as_py()
+    if number is None:
+        return
+    operation, key, text = Operation(number), records.keys[row].as_py(), records.texts[row].as_py()
+    headers = [(name, value.encode()) for name, values in records.headers.items() if (value := values[row].as_py())]
+    record = Record(topic, None if key is None else key.encode(), text.encode(), headers, part, row)
+    if envelopes is not None and records.sources is not None:
+        yield from envelopes.records(record, operation, records.sources[row].as_py())
+    elif operation is Operation.DELETE:
+        yield record._replace(value=None)
+    elif operation is not Operation.SKIPPED:
+        yield record
+
+
+def _by_topic(part: _Part, rejects: pa.Table) -> Iterator[tuple[str, pa.Table]]:
+    """Yield rejects by their topic."""
+    numbers = part.topic_of_row[rejects["row"].to_numpy()]
+    for number in np.unique(numbers).tolist():
+        yield part.topics[number], rejects.filter(pa.array(numbers == number))

@@ -1,0 +1,195 @@
+"""Sends one batch in one transaction. Runs on executors.
+
+The transaction also commits an offset of a private group: the number of the batch, with what was refused of it. The
+records and the offset become visible together, so a batch that comes again is recognized, whatever has died. Only one
+process has the transactional id: a newer one ends the transaction of an older one, before it reads the mark.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterable
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from calve.errors import OvertakenError, SinkUnavailableError
+from calve.expression import compile_format
+from calve.sinks.kafka.brokers import ANSWER_SECONDS, Brokers
+from calve.sinks.kafka.refusals import OF_RECORDS, OF_TOPICS, Mark, Record, Refusals
+from calve.sinks.kafka.settings import KafkaSinkSettings
+from calve.stop_point import stop_at
+
+__all__ = ["send"]
+
+_PROPERTIES = {
+    "partitioner": "murmur2_random",  # as Java's
+    "message.max.bytes": 1_000_000_000,  # the topic decides
+    "queue.buffering.max.messages": 500_000,
+    "linger.ms": 5,
+}
+"""These may be set otherwise."""
+_KEPT = {"enable.idempotence": True, "delivery.report.only.error": True}
+_ALONE = {"batch.num.messages": 1}
+"""Each record in a request of its own, so that a refused one is known."""
+_FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
+_MOST_METADATA = 4000
+"""A broker's limit of an offset's metadata is 4,096 bytes (`offset.metadata.max.bytes`)."""
+_open: dict[tuple[int, str, str], _Sender] = {}
+"""The senders of this process, as it takes half a second to begin; one that failed is not used again."""
+Records = Callable[[], Iterable[Record]]
+"""Returns the records of a batch, in order; called for each attempt."""
+
+
+def send(settings: KafkaSinkSettings, name: str, batch: int, topics: Collection[str], records: Records) -> Refusals:
+    """Send a batch, unless its transaction is already committed; return what Kafka refuses of it.
+
+    Args:
+        settings: The sink's settings.
+        name: The transactional id and the group, unique to the state and the sink.
+        batch: The number of the batch.
+        topics: The topics of the records.
+        records: The records.
+
+    Raises:
+        SinkUnavailableError: The brokers do not answer.
+        SinkRefusedError: They refuse Calve's user, or the only topic.
+        OvertakenError: A later batch is already there.
+    """
+    key = os.getpid(), name, repr(sorted(settings.client().items()))
+    sender, is_new = _open.pop(key, None), False
+    while True:
+        if sender is None:
+            sender, is_new = _Sender(settings, name), True
+        try:
+            refusals = sender.send(batch, topics, records)
+        except _FencedError as error:
+            if is_new:
+                raise SinkUnavailableError(
+                    f"Another process sends as {name}", step="write", target=name, hint="Calve retries the batch"
+                ) from error
+            sender = None
+        else:
+            if sender.is_reusable:
+                _open[key] = sender
+            return refusals
+
+
+class _FencedError(Exception):
+    """A newer process has the transactional id, or the producer cannot be used any more."""
+
+
+class _Sender:
+    """Has a transactional id, until another one takes it."""
+
+    def __init__(self, settings: KafkaSinkSettings, name: str) -> None:
+        self.is_reusable = True
+        self._name = name
+        self._one_topic = compile_format(settings.target.name).static
+        self._brokers = Brokers(settings)
+        self._client = _PROPERTIES | settings.client_properties | _KEPT | {"transactional.id": name}
+        self._failures: list[tuple[int, str, bytes | None, int]] = []
+        group = self._brokers.opened(Consumer, {"group.id": name})
+        self._group = group.consumer_group_metadata()
+        group.close()
+        self._producer = self._begun({})
+        self._mark = self._brokers.mark(name)
+
+    def send(self, batch: int, topics: Collection[str], records: Records) -> Refusals:
+        """Send a batch in one transaction; see `send`."""
+        if self._mark.batch > batch:
+            raise OvertakenError(
+                f"Kafka has batch {self._mark.batch} of this state already, and this run sends batch {batch}",
+                step="write",
+                target=self._name,
+                hint="Another run is ahead, or an older copy of the state was restored: start with the newest one",
+            )
+        if self._mark.batch == batch:
+            return self._mark.refusals
+        mark = Mark(batch, Refusals(self._brokers.unusable(topics)))
+        while not self._attempt(mark, records):
+            pass
+        self._mark = mark
+        return mark.refusals
+
+    def _attempt(self, mark: Mark, records: Records) -> bool:
+        """Return whether the transaction is committed; if not, more is refused."""
+        if self._one_topic in mark.refusals.topics:
+            raise self._brokers.refused_topic(self._one_topic, mark.refusals.topics[self._one_topic])
+        metadata = mark.metadata
+        self._failures = []
+        try:
+            self._producer.begin_transaction()
+            topic = self._produce(mark.refusals, records)
+            if topic and not self._failures:
+                offsets = [TopicPartition(topic, 0, mark.batch, metadata)]
+                self._producer.send_offsets_to_transaction(offsets, self._group, ANSWER_SECONDS)
+                stop_at("task.before-send")
+                self._producer.commit_transaction(ANSWER_SECONDS)
+                stop_at("task.after-send")
+                return True
+        except KafkaException as error:
+            self._producer.poll(0)
+            if not self._failures:
+                raise self._error(error) from error
+        try:
+            self._producer.abort_transaction(ANSWER_SECONDS)
+        except KafkaException as error:
+            raise self._error(error) from error
+        return self._learn(mark.refusals)
+
+    def _produce(self, refusals: Refusals, records: Records) -> str:
+        """Give all records to librdkafka, and wait until they arrived; return the topic of the first one."""
+        topic = ""
+        for record in records():
+            if refusals.reason(record) is None:
+                topic = topic or record.topic
+                self._give(record)
+            if self._failures:
+                break
+        while waiting := len(self._producer):
+            if self._producer.flush(ANSWER_SECONDS) >= waiting:
+                raise self._brokers.failed(None, "records")
+        return topic
+
+    def _give(self, record: Record) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    record.topic, record.value, record.key, headers=record.headers, on_delivery=self._delivered
+                )
+            except BufferError:
+                self._producer.poll(0.1)
+            else:
+                self._producer.poll(0)
+                return
+
+    def _delivered(self, error: KafkaError | None, message: Message) -> None:
+        if error is not None and error.code() in OF_TOPICS | OF_RECORDS:
+            size_bytes = len(message.key() or b"") + len(message.value() or b"")
+            self._failures.append((error.code(), message.topic() or "", message.key(), size_bytes))
+
+    def _learn(self, refusals: Refusals) -> bool:
+        """Add what was refused, or send alone what was refused together; return whether nothing was."""
+        failures = [failure for failure in self._failures if failure[0] in OF_TOPICS or not self.is_reusable]
+        if self._failures and not failures:
+            self.is_reusable = False
+            self._producer = self._begun(_ALONE)
+        for failure in failures:
+            refusals.add(*failure)
+        return not self._failures
+
+    def _begun(self, more: dict[str, Any]) -> Producer:
+        """Return a producer that has the transactional id: what an older one sent is committed or aborted."""
+        producer: Producer = self._brokers.opened(Producer, self._client | more)
+        try:
+            producer.init_transactions(ANSWER_SECONDS)
+        except KafkaException as error:
+            raise self._error(error) from error
+        return producer
+
+    def _error(self, error: KafkaException) -> Exception:
+        cause = error.args[0]
+        if cause.code() in _FENCED or cause.fatal():
+            return _FencedError(str(cause))
+        return self._brokers.failed(error, "a transaction")

@@ -10,7 +10,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaExcep
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
 
 from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
-from calve.sinks.kafka.refusals import OF_TOPICS, Mark
+from calve.sinks.kafka.refusals import OF_TOPICS, BatchMark
 from calve.sinks.kafka.settings import KafkaSinkSettings
 from calve.sources.kafka.client import ClientTrouble
 
@@ -25,6 +25,13 @@ _UNAUTHORIZED = {
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError._AUTHENTICATION,
 }
+_LOADING = {
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.UNSTABLE_OFFSET_COMMIT,
+}
+"""A coordinator's codes for a moment later: it moved, or a transaction is about to end."""
 _MISSING_SECONDS = 5.0
 """How long a topic that the brokers do not know may be one that they do not know yet."""
 
@@ -90,19 +97,26 @@ class Brokers:
         self._usable |= set(topics) - codes.keys()
         return codes
 
-    def mark(self, group: str) -> Mark:
+    def mark(self, group: str) -> BatchMark:
         """Return the mark of the last committed transaction of a group; waits for one that is being committed.
 
         Raises:
             CalveError: The brokers do not answer, or refuse.
         """
-        asked = self._admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)], require_stable=True)
-        try:
-            offsets = asked[group].result(ANSWER_SECONDS).topic_partitions
-        except (KafkaException, TimeoutError) as error:
-            raise self.failed(error, f"the offsets of the group {group}") from error
-        marks = [Mark.of(at.offset, at.metadata) for at in offsets if at.error is None and at.offset > 0]
-        return max(marks, key=lambda mark: mark.batch, default=Mark())
+        deadline = time.monotonic() + ANSWER_SECONDS
+        request = [ConsumerGroupTopicPartitions(group)]
+        while True:
+            asked = self._admin.list_consumer_group_offsets(request, require_stable=True)
+            try:
+                offsets = asked[group].result(ANSWER_SECONDS).topic_partitions
+                break
+            except (KafkaException, TimeoutError) as error:
+                code = error.args[0].code() if isinstance(error, KafkaException) else None
+                if code not in _LOADING or time.monotonic() > deadline:
+                    raise self.failed(error, f"the offsets of the group {group}") from error
+                time.sleep(0.1)
+        marks = [BatchMark.of(at.offset, at.metadata) for at in offsets if at.error is None and at.offset > 0]
+        return max(marks, key=lambda mark: mark.batch, default=BatchMark())
 
     def failed(self, error: Exception | None, what: str) -> CalveError:
         """Return Calve's error for one of librdkafka."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calve.event.operation import Operation
-from calve.sinks.kafka.refusals import Record
+from calve.sinks.kafka.refusals import KafkaRecord
 
-__all__ = ["Envelopes"]
+__all__ = ["DebeziumValues"]
 
 
-class Envelopes:
+class DebeziumValues:
     """Builds the values of one batch, whose changes come in order.
 
     Args:
@@ -19,9 +19,9 @@ class Envelopes:
 
     def __init__(self, time_ms: int) -> None:
         self._end = f',"ts_ms":{time_ms}}}'.encode()
-        self._before: dict[tuple[str, bytes | None], tuple[Record, str]] = {}
+        self._before: dict[tuple[str, bytes | None], tuple[KafkaRecord, str]] = {}
 
-    def records(self, record: Record, operation: Operation, source: str) -> Iterator[Record]:
+    def records(self, record: KafkaRecord, operation: Operation, source: str) -> Iterator[KafkaRecord]:
         """Yield the records of a change: an old row waits for its new one; a delete has a tombstone, too.
 
         Args:
@@ -41,12 +41,12 @@ class Envelopes:
         else:
             yield record._replace(value=self._value("c", b"null", row, source))
 
-    def rest(self) -> Iterator[Record]:
+    def rest(self) -> Iterator[KafkaRecord]:
         """Yield deletes of old rows without a new one, which went to another topic."""
         for record, source in self._before.values():
             yield from self._delete(record, source)
 
-    def _delete(self, record: Record, source: str) -> Iterator[Record]:
+    def _delete(self, record: KafkaRecord, source: str) -> Iterator[KafkaRecord]:
         yield record._replace(value=self._value("d", record.value or b"null", b"null", source))
         if record.key is not None:
             yield record._replace(value=None)

@@ -17,10 +17,10 @@ from calve.event.operation import Operation
 from calve.event.reject import Code, Reject, rejects_table
 from calve.record.written import IndexDocuments
 from calve.sinks.job import EventPreview, SinkJob, Work
-from calve.sinks.kafka.envelope import Envelopes
-from calve.sinks.kafka.refusals import Record
+from calve.sinks.kafka.envelope import DebeziumValues
+from calve.sinks.kafka.refusals import KafkaRecord
 from calve.sinks.kafka.settings import KafkaSinkSettings
-from calve.sinks.kafka.shape import EventRecords, Shape
+from calve.sinks.kafka.shape import EventRecords, RecordShape
 from calve.sinks.kafka.transaction import send
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class RecordJob(SinkJob):
     """
 
     settings: KafkaSinkSettings
-    shape: Shape
+    shape: RecordShape
     name: str
     batch: int
     time_ms: int
@@ -128,23 +128,23 @@ class RecordWriter:
 
         return Receipt(documents=[IndexDocuments(topic, rows, 0) for topic, rows in self._sent.items()])
 
-    def _records(self) -> Iterator[Record]:
+    def _records(self) -> Iterator[KafkaRecord]:
         """Yield the records of the batch, in the order of the events of each topic."""
-        envelopes = Envelopes(self._job.time_ms) if self._job.shape.is_envelope else None
+        envelopes = DebeziumValues(self._job.time_ms) if self._job.shape.is_envelope else None
         for number, part in enumerate(self._parts):
             for row, topic in enumerate(part.topic_of_row.tolist()):
                 yield from _of_event(number, row, part.topics[topic], part.records, envelopes)
         yield from envelopes.rest() if envelopes else ()
 
 
-def _of_event(part: int, row: int, topic: str, records: EventRecords, envelopes: Envelopes | None) -> Iterator[Record]:
+def _of_event(part: int, row: int, topic: str, records: EventRecords, envelopes: DebeziumValues | None) -> Iterator[KafkaRecord]:
     """Yield the records of one event."""
     number = records.operations[row].as_py()
     if number is None:
         return
     operation, key, text = Operation(number), records.keys[row].as_py(), records.texts[row].as_py()
     headers = [(name, value.encode()) for name, values in records.headers.items() if (value := values[row].as_py())]
-    record = Record(topic, None if key is None else key.encode(), text.encode(), headers, part, row)
+    record = KafkaRecord(topic, None if key is None else key.encode(), text.encode(), headers, part, row)
     if envelopes is not None and records.sources is not None:
         yield from envelopes.records(record, operation, records.sources[row].as_py())
     elif operation is Operation.DELETE:

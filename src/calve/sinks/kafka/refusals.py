@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 from confluent_kafka import KafkaError
 
-__all__ = ["OF_RECORDS", "OF_TOPICS", "Mark", "Record", "Refusals"]
+__all__ = ["OF_RECORDS", "OF_TOPICS", "BatchMark", "KafkaRecord", "Refusals"]
 
 OF_TOPICS = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -22,7 +22,7 @@ OF_RECORDS = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaE
 """A broker's codes for a request because of one of its records."""
 
 
-class Record(NamedTuple):
+class KafkaRecord(NamedTuple):
     """A record to send, and the event that it is made of: the row of a part of the batch."""
 
     topic: str
@@ -64,7 +64,7 @@ class Refusals:
         else:
             self.topics[topic] = code
 
-    def reason(self, record: Record) -> str | None:
+    def reason(self, record: KafkaRecord) -> str | None:
         """Return why a record is refused; None: it is not."""
         if code := self.topics.get(record.topic):
             return f"Kafka refuses the topic {record.topic}: {KafkaError(code).str()}"
@@ -78,7 +78,7 @@ class Refusals:
         return None
 
 
-class Mark(msgspec.Struct, omit_defaults=True):
+class BatchMark(msgspec.Struct, omit_defaults=True):
     """What a transaction leaves in the offsets of its group, beside the batch's number as the offset.
 
     Attributes:
@@ -90,10 +90,10 @@ class Mark(msgspec.Struct, omit_defaults=True):
     refusals: Refusals = msgspec.field(default_factory=Refusals)
 
     @staticmethod
-    def of(offset: int, metadata: str | None) -> Mark:
+    def of(offset: int, metadata: str | None) -> BatchMark:
         """Return the mark of a committed offset."""
         refusals = msgspec.json.decode(metadata, type=Refusals) if metadata else Refusals()
-        return Mark(offset, refusals)
+        return BatchMark(offset, refusals)
 
     @property
     def metadata(self) -> str:

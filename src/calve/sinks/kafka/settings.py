@@ -16,7 +16,7 @@ from calve.event.control_characters import has_control
 from calve.expression import compile_format
 from calve.settings import Size, option
 from calve.sinks.settings import SinkSettings
-from calve.sources.kafka.access import Access, Authentication, Encryption
+from calve.sources.kafka.access import KafkaAccess, KafkaAuthentication, Encryption
 
 __all__ = ["SETTINGS", "KafkaSinkSettings", "TargetTopic", "topic_fault"]
 
@@ -45,7 +45,7 @@ def _check_headers(headers: dict[str, str]) -> None:
 
 def _check_columns(names: list[str]) -> None:
     for name in names:
-        if not name or has_control(name):
+        if not name or has_control(name) or {*name} & {*'"\\'}:
             raise SettingsError(f"{name[:100]!r} is not a field")
 
 
@@ -61,7 +61,7 @@ class TargetTopic:
 
 
 @dataclass(frozen=True)
-class KafkaSinkSettings(Access, SinkSettings):
+class KafkaSinkSettings(KafkaAccess, SinkSettings):
     """Sends events to Kafka topics. Who reads committed records gets each exactly once, those of a key in order."""
 
     bootstrap_servers: str | list[str] = option(doc="Brokers for the first connection, as host:port.", minimum=1)
@@ -94,7 +94,7 @@ class KafkaSinkSettings(Access, SinkSettings):
         check=compile_format,
     )
     encryption: Encryption | None = option(None, "TLS. Default: no TLS.")
-    authentication: Authentication | None = option(None, "How Calve authenticates.")
+    authentication: KafkaAuthentication | None = option(None, "How Calve authenticates.")
     client_properties: dict[str, str] = option(
         {},
         "Further properties of librdkafka, e.g. `{compression.type: zstd}`, passed on unchanged.",

@@ -22,7 +22,7 @@ from calve.expression.format import compile_value
 from calve.expression.sql import duckdb_text
 from calve.sinks.kafka.settings import KafkaSinkSettings
 
-__all__ = ["EventRecords", "Shape", "compile_shape"]
+__all__ = ["EventRecords", "RecordShape", "compile_shape"]
 
 _ID = '${getMetadata("document_id")}'
 _OPERATIONS = ("iceberg_operation", "operation")
@@ -59,7 +59,7 @@ class EventRecords(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Shape:
+class RecordShape:
     """How a sink's events become records; pickled into tasks.
 
     Attributes:
@@ -98,7 +98,7 @@ class Shape:
         )
 
 
-def compile_shape(settings: KafkaSinkSettings, metadata: Collection[str], implied: str | None = None) -> Shape:
+def compile_shape(settings: KafkaSinkSettings, metadata: Collection[str], implied: str | None = None) -> RecordShape:
     """Compile the conversion of a sink's events.
 
     Args:
@@ -121,7 +121,7 @@ def compile_shape(settings: KafkaSinkSettings, metadata: Collection[str], implie
     ]
     used |= frozenset(attributes.values()).union(*(text.metadata for text in (*headers, operation) if text))
     needs_key = settings.key is not None or bool(settings.key_columns)
-    return Shape(f"SELECT {', '.join(parts)} FROM events", used, tuple(settings.headers), needs_key, is_envelope)
+    return RecordShape(f"SELECT {', '.join(parts)} FROM events", used, tuple(settings.headers), needs_key, is_envelope)
 
 
 def _key(settings: KafkaSinkSettings, metadata: Collection[str]) -> tuple[str, frozenset[str]]:
@@ -130,7 +130,7 @@ def _key(settings: KafkaSinkSettings, metadata: Collection[str]) -> tuple[str, f
         text = settings.key or (_ID if "document_id" in metadata else "")
         key: Format = compile_format(text, metadata)
         return key.sql, key.metadata
-    values = [(name, compile_value(f'/"{name}"', metadata).sql) for name in settings.key_columns]
+    values = [(name, compile_value(_pointer(name), metadata).sql) for name in settings.key_columns]
     pairs = " || ',' || ".join(f"to_json({duckdb_text(name)})::VARCHAR || ':' || {value}" for name, value in values)
     is_absent = " OR ".join(f"coalesce({value}, 'null') = 'null'" for _, value in values)
     return f"CASE WHEN {is_absent} THEN NULL ELSE '{{' || {pairs} || '}}' END", frozenset()
@@ -141,3 +141,9 @@ def _source(attributes: Mapping[str, str]) -> str:
     for field, name in attributes.items():
         pairs += [duckdb_text(field), f'"{name}"']
     return f"json_object({', '.join(pairs)})::VARCHAR"
+
+
+def _pointer(field: str) -> str:
+    """Return the expression of a field at the top, whatever its name."""
+    path = field.replace("~", "~0").replace("/", "~1")
+    return f'"/{path}"'

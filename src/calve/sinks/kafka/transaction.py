@@ -8,6 +8,7 @@ process has the transactional id: a newer one ends the transaction of an older o
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
@@ -16,7 +17,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from calve.errors import OvertakenError, SinkUnavailableError
 from calve.expression import compile_format
 from calve.sinks.kafka.brokers import ANSWER_SECONDS, Brokers
-from calve.sinks.kafka.refusals import OF_RECORDS, OF_TOPICS, Mark, Record, Refusals
+from calve.sinks.kafka.refusals import OF_RECORDS, OF_TOPICS, BatchMark, KafkaRecord, Refusals
 from calve.sinks.kafka.settings import KafkaSinkSettings
 from calve.stop_point import stop_at
 
@@ -37,7 +38,7 @@ _MOST_METADATA = 4000
 """A broker's limit of an offset's metadata is 4,096 bytes (`offset.metadata.max.bytes`)."""
 _open: dict[tuple[int, str, str], _Sender] = {}
 """The senders of this process, as it takes half a second to begin; one that failed is not used again."""
-Records = Callable[[], Iterable[Record]]
+Records = Callable[[], Iterable[KafkaRecord]]
 """Returns the records of a batch, in order; called for each attempt."""
 
 
@@ -106,13 +107,13 @@ class _Sender:
             )
         if self._mark.batch == batch:
             return self._mark.refusals
-        mark = Mark(batch, Refusals(self._brokers.unusable(topics)))
+        mark = BatchMark(batch, Refusals(self._brokers.unusable(topics)))
         while not self._attempt(mark, records):
             pass
         self._mark = mark
         return mark.refusals
 
-    def _attempt(self, mark: Mark, records: Records) -> bool:
+    def _attempt(self, mark: BatchMark, records: Records) -> bool:
         """Return whether the transaction is committed; if not, more is refused."""
         if self._one_topic in mark.refusals.topics:
             raise self._brokers.refused_topic(self._one_topic, mark.refusals.topics[self._one_topic])
@@ -121,21 +122,16 @@ class _Sender:
         try:
             self._producer.begin_transaction()
             topic = self._produce(mark.refusals, records)
-            if topic and not self._failures:
+            if topic and not self._failures:  # else all is refused
                 offsets = [TopicPartition(topic, 0, mark.batch, metadata)]
                 self._producer.send_offsets_to_transaction(offsets, self._group, ANSWER_SECONDS)
                 stop_at("task.before-send")
                 self._producer.commit_transaction(ANSWER_SECONDS)
                 stop_at("task.after-send")
                 return True
-        except KafkaException as error:
-            self._producer.poll(0)
+        except (KafkaException, SystemError) as error:
             if not self._failures:
                 raise self._error(error) from error
-        try:
-            self._producer.abort_transaction(ANSWER_SECONDS)
-        except KafkaException as error:
-            raise self._error(error) from error
         return self._learn(mark.refusals)
 
     def _produce(self, refusals: Refusals, records: Records) -> str:
@@ -146,13 +142,16 @@ class _Sender:
                 topic = topic or record.topic
                 self._give(record)
             if self._failures:
-                break
-        while waiting := len(self._producer):
-            if self._producer.flush(ANSWER_SECONDS) >= waiting:
+                return ""
+        waiting, deadline = len(self._producer), time.monotonic() + ANSWER_SECONDS
+        while waiting and not self._failures:  # after one the others wait for the end of the transaction
+            if (remaining := self._producer.flush(0.1)) < waiting:
+                waiting, deadline = remaining, time.monotonic() + ANSWER_SECONDS
+            elif time.monotonic() > deadline:
                 raise self._brokers.failed(None, "records")
         return topic
 
-    def _give(self, record: Record) -> None:
+    def _give(self, record: KafkaRecord) -> None:
         while True:
             try:
                 self._producer.produce(
@@ -171,25 +170,27 @@ class _Sender:
 
     def _learn(self, refusals: Refusals) -> bool:
         """Add what was refused, or send alone what was refused together; return whether nothing was."""
-        failures = [failure for failure in self._failures if failure[0] in OF_TOPICS or not self.is_reusable]
-        if self._failures and not failures:
-            self.is_reusable = False
-            self._producer = self._begun(_ALONE)
-        for failure in failures:
-            refusals.add(*failure)
-        return not self._failures
+        for failure in self._failures:
+            if failure[0] in OF_TOPICS or not self.is_reusable:
+                refusals.add(*failure)
+        if not self._failures:
+            return True
+        self.is_reusable &= all(failure[0] in OF_TOPICS for failure in self._failures)
+        self._producer = self._begun({} if self.is_reusable else _ALONE)  # aborts the transaction
+        return False
 
     def _begun(self, more: dict[str, Any]) -> Producer:
         """Return a producer that has the transactional id: what an older one sent is committed or aborted."""
         producer: Producer = self._brokers.opened(Producer, self._client | more)
         try:
             producer.init_transactions(ANSWER_SECONDS)
-        except KafkaException as error:
+        except (KafkaException, SystemError) as error:
             raise self._error(error) from error
         return producer
 
-    def _error(self, error: KafkaException) -> Exception:
+    def _error(self, error: Exception) -> Exception:
+        error = error.__cause__ if isinstance(error.__cause__, KafkaException) else error  # raised within a callback
         cause = error.args[0]
-        if cause.code() in _FENCED or cause.fatal():
+        if isinstance(cause, KafkaError) and (cause.code() in _FENCED or cause.fatal()):
             return _FencedError(str(cause))
         return self._brokers.failed(error, "a transaction")

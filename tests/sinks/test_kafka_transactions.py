@@ -1,0 +1,105 @@
+"""What a broker refuses, and who may send: each batch is in its topics once, whatever came before."""
+
+from __future__ import annotations
+
+import dataclasses
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from calve.errors import OvertakenError, SinkRefusedError
+from calve.sinks.kafka import transaction
+from calve.sinks.kafka.refusals import KafkaRecord, Refusals
+from calve.sinks.kafka.settings import KafkaSinkSettings, TargetTopic
+from calve.sinks.kafka.transaction import _Sender, send
+from services.kafka import Kafka
+
+pytestmark = pytest.mark.services("kafka")
+
+
+@pytest.fixture(autouse=True)
+def no_senders() -> Iterator[None]:
+    """Keep no client of the broker."""
+    yield
+    transaction._open.clear()
+
+
+class World:
+    """A sink whose events name their topics, and some topics."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        self.kafka, self.id = kafka, uuid.uuid4().hex[:8]
+        self.settings = KafkaSinkSettings(bootstrap_servers=kafka.address, topic=f"{self.id}-${{/t}}")
+        kafka.create_topic(self.topic("a"), 2)
+
+    def topic(self, name: str) -> str:
+        return f"{self.id}-{name}"
+
+    def records(self, *parts: tuple[str, str | None, str]) -> list[KafkaRecord]:
+        return [
+            KafkaRecord(self.topic(topic), key and key.encode(), value.encode(), [], 0, row)
+            for row, (topic, key, value) in enumerate(parts)
+        ]
+
+    def send(self, batch: int, records: list[KafkaRecord], settings: KafkaSinkSettings | None = None) -> Refusals:
+        topics = {record.topic for record in records}
+        return send(settings or self.settings, f"calve-{self.id}", batch, topics, lambda: records)
+
+    def values(self, name: str) -> list[str]:
+        return sorted((record.value() or b"").decode() for record in self.kafka.committed(self.topic(name)))
+
+
+@pytest.fixture
+def world(kafka_broker: Kafka) -> World:
+    return World(kafka_broker)
+
+
+def test_what_a_topic_refuses_is_known_and_all_else_is_there_once(world: World) -> None:
+    world.kafka.create_topic(world.topic("small"), 1, max_message_bytes="2000")
+    world.kafka.create_topic(world.topic("keyed"), 1, cleanup_policy="compact")
+    records = world.records(
+        ("small", "k", "good"), ("small", "k", "x" * 5000), ("keyed", None, "lost"), ("keyed", "k", "kept"),
+        ("missing", "k", "nowhere"), ("a", None, "well"), ("small", "k", "y" * 3000), ("small", "k", "good, too"),
+    )  # fmt: skip
+    refusals = world.send(1, records)
+    refused = {record.row: refusals.reason(record) or "" for record in records if refusals.reason(record)}
+    assert sorted(refused) == [1, 2, 4, 6]
+    assert "5001 bytes, more than the topic" in refused[1]
+    assert "without a key" in refused[2]
+    assert "Unknown topic" in refused[4]
+    assert (world.values("small"), world.values("keyed"), world.values("a")) == (
+        ["good", "good, too"],
+        ["kept"],
+        ["well"],
+    )
+    transaction._open.clear()  # as a new process, after the topics could take all
+    assert world.send(1, records) == refusals
+    assert world.values("small") == ["good", "good, too"]
+
+
+def test_the_only_topic_is_waited_for_or_created(world: World) -> None:
+    one = dataclasses.replace(world.settings, topic=world.topic("one"))
+    with pytest.raises(SinkRefusedError, match=r"does not exist|Unknown topic") as refused:
+        world.send(1, world.records(("one", "k", "v")), one)
+    assert "create_topic" in refused.value.hint
+    created = dataclasses.replace(one, topic=TargetTopic(name=world.topic("one"), create_topic=True))
+    assert not world.send(1, world.records(("one", "k", "v")), created)
+    assert world.values("one") == ["v"]
+
+
+def test_who_was_overtaken_begins_anew_and_repeats_nothing(world: World) -> None:
+    world.send(1, world.records(("a", "k", "1")))
+    other = _Sender(world.settings, f"calve-{world.id}")
+    other.send(2, {world.topic("a")}, lambda: world.records(("a", "k", "2")))
+    world.send(2, world.records(("a", "k", "2")))
+    world.send(3, world.records(("a", "k", "3")))
+    assert world.values("a") == ["1", "2", "3"]
+
+
+def test_an_older_copy_of_a_state_is_refused(world: World) -> None:
+    world.send(5, world.records(("a", "k", "5")))
+    transaction._open.clear()
+    with pytest.raises(OvertakenError, match=r"batch 5 .* sends batch 4"):
+        world.send(4, world.records(("a", "k", "4")))
+    assert world.values("a") == ["5"]

@@ -10,7 +10,7 @@ import pytest
 
 from calve.errors import OvertakenError, SinkRefusedError
 from calve.sinks.kafka import transaction
-from calve.sinks.kafka.refusals import KafkaRecord, Refusals
+from calve.sinks.kafka.refusals import KafkaRecord, RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings, TargetTopic
 from calve.sinks.kafka.transaction import _Sender, send
 from services.kafka import Kafka
@@ -42,7 +42,7 @@ class World:
             for row, (topic, key, value) in enumerate(parts)
         ]
 
-    def send(self, batch: int, records: list[KafkaRecord], settings: KafkaSinkSettings | None = None) -> Refusals:
+    def send(self, batch: int, records: list[KafkaRecord], settings: KafkaSinkSettings | None = None) -> RecordRefusals:
         topics = {record.topic for record in records}
         return send(settings or self.settings, f"calve-{self.id}", batch, topics, lambda: records)
 

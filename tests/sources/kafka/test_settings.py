@@ -7,7 +7,7 @@ import pytest
 from calve.errors import SettingsError
 from calve.event.envelope.placeholder import check_unavailable_value
 from calve.serde.settings import SchemaSettings, Serde
-from calve.sources.kafka.access import KafkaAuthentication, ClientCertificate, Encryption, Login, Sasl, ScramLogin
+from calve.sources.kafka.access import ClientCertificate, Encryption, KafkaAuthentication, Login, Sasl, ScramLogin
 from calve.sources.kafka.settings import KafkaSettings, TopicSettings
 
 

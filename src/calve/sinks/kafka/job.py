@@ -137,7 +137,9 @@ class RecordWriter:
         yield from envelopes.rest() if envelopes else ()
 
 
-def _of_event(part: int, row: int, topic: str, records: EventRecords, envelopes: DebeziumValues | None) -> Iterator[KafkaRecord]:
+def _of_event(
+    part: int, row: int, topic: str, records: EventRecords, envelopes: DebeziumValues | None
+) -> Iterator[KafkaRecord]:
     """Yield the records of one event."""
     number = records.operations[row].as_py()
     if number is None:

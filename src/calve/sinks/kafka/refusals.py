@@ -8,7 +8,9 @@ from typing import NamedTuple
 import msgspec
 from confluent_kafka import KafkaError
 
-__all__ = ["OF_RECORDS", "OF_TOPICS", "BatchMark", "KafkaRecord", "Refusals"]
+from calve import structs
+
+__all__ = ["OF_RECORDS", "OF_TOPICS", "BatchMark", "KafkaRecord", "RecordRefusals"]
 
 OF_TOPICS = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -39,7 +41,7 @@ class KafkaRecord(NamedTuple):
 
 
 @dataclass
-class Refusals:
+class RecordRefusals:
     """Rules that decide which records are refused.
 
     Attributes:
@@ -87,12 +89,12 @@ class BatchMark(msgspec.Struct, omit_defaults=True):
     """
 
     batch: int = 0
-    refusals: Refusals = msgspec.field(default_factory=Refusals)
+    refusals: RecordRefusals = msgspec.field(default_factory=RecordRefusals)
 
     @staticmethod
     def of(offset: int, metadata: str | None) -> BatchMark:
         """Return the mark of a committed offset."""
-        refusals = msgspec.json.decode(metadata, type=Refusals) if metadata else Refusals()
+        refusals = structs.decode(metadata.encode(), RecordRefusals) if metadata else RecordRefusals()
         return BatchMark(offset, refusals)
 
     @property

@@ -16,7 +16,7 @@ from calve.event.control_characters import has_control
 from calve.expression import compile_format
 from calve.settings import Size, option
 from calve.sinks.settings import SinkSettings
-from calve.sources.kafka.access import KafkaAccess, KafkaAuthentication, Encryption
+from calve.sources.kafka.access import Encryption, KafkaAccess, KafkaAuthentication
 
 __all__ = ["SETTINGS", "KafkaSinkSettings", "TargetTopic", "topic_fault"]
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 
-from calve.errors import OvertakenError, SinkUnavailableError
+from calve.errors import OvertakenError, SinkRefusedError, SinkUnavailableError
 from calve.expression import compile_format
 from calve.sinks.kafka.brokers import ANSWER_SECONDS, Brokers
-from calve.sinks.kafka.refusals import OF_RECORDS, OF_TOPICS, BatchMark, KafkaRecord, Refusals
+from calve.sinks.kafka.refusals import OF_RECORDS, OF_TOPICS, BatchMark, KafkaRecord, RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings
 from calve.stop_point import stop_at
 
@@ -42,7 +42,9 @@ Records = Callable[[], Iterable[KafkaRecord]]
 """Returns the records of a batch, in order; called for each attempt."""
 
 
-def send(settings: KafkaSinkSettings, name: str, batch: int, topics: Collection[str], records: Records) -> Refusals:
+def send(
+    settings: KafkaSinkSettings, name: str, batch: int, topics: Collection[str], records: Records
+) -> RecordRefusals:
     """Send a batch, unless its transaction is already committed; return what Kafka refuses of it.
 
     Args:
@@ -96,7 +98,7 @@ class _Sender:
         self._producer = self._begun({})
         self._mark = self._brokers.mark(name)
 
-    def send(self, batch: int, topics: Collection[str], records: Records) -> Refusals:
+    def send(self, batch: int, topics: Collection[str], records: Records) -> RecordRefusals:
         """Send a batch in one transaction; see `send`."""
         if self._mark.batch > batch:
             raise OvertakenError(
@@ -107,7 +109,7 @@ class _Sender:
             )
         if self._mark.batch == batch:
             return self._mark.refusals
-        mark = BatchMark(batch, Refusals(self._brokers.unusable(topics)))
+        mark = BatchMark(batch, RecordRefusals(self._brokers.unusable(topics)))
         while not self._attempt(mark, records):
             pass
         self._mark = mark
@@ -117,8 +119,14 @@ class _Sender:
         """Return whether the transaction is committed; if not, more is refused."""
         if self._one_topic in mark.refusals.topics:
             raise self._brokers.refused_topic(self._one_topic, mark.refusals.topics[self._one_topic])
-        metadata = mark.metadata
-        self._failures = []
+        metadata, self._failures = mark.metadata, []
+        if len(metadata) > _MOST_METADATA:
+            raise SinkRefusedError(
+                f"Kafka refuses too many topics of batch {mark.batch}, among them {min(mark.refusals.topics)}",
+                step="write",
+                target=self._name,
+                hint="Create the topics, set `create_topic: true`, or leave out their events with a route",
+            )
         try:
             self._producer.begin_transaction()
             topic = self._produce(mark.refusals, records)
@@ -134,7 +142,7 @@ class _Sender:
                 raise self._error(error) from error
         return self._learn(mark.refusals)
 
-    def _produce(self, refusals: Refusals, records: Records) -> str:
+    def _produce(self, refusals: RecordRefusals, records: Records) -> str:
         """Give all records to librdkafka, and wait until they arrived; return the topic of the first one."""
         topic = ""
         for record in records():
@@ -168,7 +176,7 @@ class _Sender:
             size_bytes = len(message.key() or b"") + len(message.value() or b"")
             self._failures.append((error.code(), message.topic() or "", message.key(), size_bytes))
 
-    def _learn(self, refusals: Refusals) -> bool:
+    def _learn(self, refusals: RecordRefusals) -> bool:
         """Add what was refused, or send alone what was refused together; return whether nothing was."""
         for failure in self._failures:
             if failure[0] in OF_TOPICS or not self.is_reusable:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from calve.network.host_names import is_loopback
 from calve.settings import option
 
-__all__ = ["KafkaAccess", "KafkaAuthentication", "ClientCertificate", "Encryption", "Login", "Sasl", "ScramLogin"]
+__all__ = ["ClientCertificate", "Encryption", "KafkaAccess", "KafkaAuthentication", "Login", "Sasl", "ScramLogin"]
 
 
 @dataclass(frozen=True)

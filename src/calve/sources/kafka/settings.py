@@ -15,7 +15,7 @@ from calve.event.envelope.placeholder import check_unavailable_value
 from calve.event.envelope.shape import SHAPES
 from calve.serde.settings import FORMATS, SchemaSettings, Serde
 from calve.settings import option
-from calve.sources.kafka.access import KafkaAccess, KafkaAuthentication, Encryption
+from calve.sources.kafka.access import Encryption, KafkaAccess, KafkaAuthentication
 from calve.sources.settings import Claim, SourceSettings
 
 __all__ = ["SETTINGS", "KafkaSettings", "TopicSettings"]

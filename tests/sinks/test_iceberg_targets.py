@@ -300,6 +300,28 @@ def test_changes_are_rows_of_a_table_without_a_key_also_when_dead_letters_come_a
     assert not made.mirrors.is_history(marked)
 
 
+def test_rows_are_found_by_all_columns_if_neither_a_table_nor_its_source_has_a_key(caplog):
+    source = SourceTable("public.t", "u", keyed(), has_full_rows=True)
+    whys = {(): "", (1,): "t has a key, and its source public.t has none"}
+    for own, why in whys.items():
+        table = Table("t", "u", "/t", keyed(*own), '{"spec-id":0,"fields":[]}', format_version=2)
+        settings = IcebergSettings(table_identifier="t", operation="insert")
+        made = SinkTargets(Tables(t=table), settings, None, Log("p"), Mirrors())
+        made.mirrors.set([source], {"public.t": "t"})
+        made.fit("t", None)
+        assert made.mirrors.has_full_rows(table) is (not why)
+        assert isinstance(made.known()["t"], Table) is (not why)
+        assert why in caplog.text
+    marked = replace(table, schema_json=keyed(), properties=made.mirrors.marks("t"))
+    assert Mirrors().has_full_rows(marked)
+    settings = IcebergSettings(table_identifier="t", operation="insert", write_mode="copy-on-write")
+    made = SinkTargets(Tables(t=marked), settings, None, Log("p"), Mirrors())
+    made.fit("t", None)
+    assert "t has no key: remove write_mode; its events are rejected" in caplog.text
+    history = replace(marked, properties={"calve.history": "true"})
+    assert not Mirrors().has_full_rows(history)
+
+
 def test_a_part_of_the_sources_key_is_no_key():
     mirrors = Mirrors(Fields(include=frozenset(["n"])))
     mirrors.set([SourceTable("public.t", "u", keyed(1, 2))], {"public.t": "t"})

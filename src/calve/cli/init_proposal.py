@@ -155,7 +155,7 @@ def _tables(selection: DatabasePreview, server: str) -> Iterator[str]:
     )
     lacks_key = (
         "    no key: it is excluded, as PostgreSQL and MySQL send changes by key; "
-        "no_key: append makes each change a row"
+        "no_key: mirror finds its rows by all columns"
     )
     yield from _described_tables(selection, lacks_key)
 

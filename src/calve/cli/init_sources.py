@@ -148,7 +148,7 @@ def _tables(answers: Answers, proposed: Proposal, address: DatabaseAddress) -> s
     exclude = f", exclude: [{', '.join(map(_text, proposed.excluded))}]" if proposed.excluded else ""
     mode = f"      ssl_mode: {address.ssl_mode}\n" if address.ssl_mode else ""
     mode += "      allow_cleartext_password: true\n" if address.allows_cleartext else ""
-    note = "    # without a key; or no_key: append" if exclude else ""
+    note = "    # without a key; or no_key: mirror" if exclude else ""
     comments = "".join(f"        # {line}\n" for line in proposed.comments)
     return f"{mode}      tables: {{include: [{include}]{exclude}}}{note}\n{comments}"
 

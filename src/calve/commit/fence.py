@@ -26,6 +26,7 @@ from py4j.protocol import Py4JJavaError
 from calve.catalog.attempt import Attempt, InspectedTable, Swapped
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import Retries, retried
+from calve.commit.full_row_deletes import NOT_FOUND
 from calve.commit.mark import CommitTarget, Mark
 from calve.commit.specs import make_global, need_unpartitioned_spec
 from calve.commit.stage import Lose, Report, refuse, stage
@@ -60,6 +61,7 @@ class Outcome:
         held: The files of the branch after the commit; None if nothing was committed.
         is_all: Whether the table now has all of the batches.
         conflicts: How often another writer was faster.
+        not_found: How many rows of a table without a key should have been deleted, and were not there.
     """
 
     batches: tuple[int, ...] = ()
@@ -73,6 +75,7 @@ class Outcome:
     held: BranchFileStats | None = None
     is_all: bool = True
     conflicts: int = 0
+    not_found: int = 0
 
     @property
     def already(self) -> bool:
@@ -308,6 +311,7 @@ def _outcome(
         table=swapped.table,
         held=held,
         is_all=is_all,
+        not_found=int(swapped.summary.get(NOT_FOUND) or 0),
     )
 
 
@@ -322,6 +326,7 @@ def _joined(done: Sequence[Outcome]) -> Outcome:
         files=sum(outcome.files for outcome in commits),
         rows=sum(outcome.rows for outcome in commits),
         began=commits[0].began,
+        not_found=sum(outcome.not_found for outcome in commits),
     )
 
 

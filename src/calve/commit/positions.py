@@ -32,7 +32,7 @@ from calve.record.content_file import Bounds, ContentFile
 from calve.stop_point import stop_at
 from calve.table.loaded import Table
 
-__all__ = ["bounds_of", "delete_by_position", "distinct_rows", "write_deletes"]
+__all__ = ["bounds_of", "delete_by_position", "distinct_rows", "planned_files", "searched_file", "write_deletes"]
 
 _Batches = Mapping[int, Sequence[ContentFile]]
 
@@ -148,7 +148,18 @@ def _planned(plan: BranchPlan, searches: Sequence[KeySearch], batches: _Batches)
     ids = sorted({number for search in searches for number in search.ids})
     deletes = [file for files in batches.values() for file in files if not file.is_data]
     is_partitioned = all(file.partition for file in deletes)  # else rows may be in any partition (`specs`)
-    partitions = msgspec.json.encode(deletes if is_partitioned else None).decode()
+    return planned_files(plan, ids, deletes if is_partitioned else None)
+
+
+def planned_files(
+    plan: BranchPlan, ids: Sequence[int], deletes: Sequence[ContentFile] | None = None
+) -> list[SearchedFile]:
+    """Return the data files of a branch, in the partitions of deletes, with the bounds of some columns.
+
+    Raises:
+        UnsearchableError: One is encrypted, or not Parquet.
+    """
+    partitions = msgspec.json.encode(deletes).decode()
     planned = json.loads(called(plan.java, "plan", plan.begun.transaction, plan.branch, json.dumps(ids), partitions))
     if planned is None:
         raise UnsearchableError("a file is encrypted, or not Parquet")
@@ -161,7 +172,7 @@ def _earlier_files(batches: _Batches) -> list[SearchedFile]:
     """Return the data files of batches in which a later batch may delete rows."""
     last = max(batch for batch, files in batches.items() if not all(file.is_data for file in files))
     earlier = [(batch, file) for batch, staged in batches.items() if batch < last for file in staged]
-    return [_searched(file, batch) for batch, file in earlier if file.is_data]
+    return [searched_file(file, batch) for batch, file in earlier if file.is_data]
 
 
 def bounds_of(ids: Iterable[int], texts: Iterable[str | None]) -> dict[int, bytes]:
@@ -169,7 +180,8 @@ def bounds_of(ids: Iterable[int], texts: Iterable[str | None]) -> dict[int, byte
     return {number: bytes.fromhex(text) for number, text in zip(ids, texts, strict=True) if text is not None}
 
 
-def _searched(file: ContentFile, batch: int) -> SearchedFile:
+def searched_file(file: ContentFile, batch: int) -> SearchedFile:
+    """Return a staged data file of a batch to be searched."""
     lower, upper = (
         bounds_of(bounds.keys, bounds.values)
         for bounds in (file.lower_bounds or Bounds(), file.upper_bounds or Bounds())

@@ -9,6 +9,7 @@ from typing import NamedTuple
 from calve.catalog.attempt import Attempt
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import Retries
+from calve.commit.full_row_deletes import delete_full_rows
 from calve.commit.mark import CommitTarget
 from calve.commit.merge import merge_changes
 from calve.commit.positions import delete_by_position
@@ -16,6 +17,7 @@ from calve.engine.java.errors import unforeseen_errors
 from calve.errors import InvariantError
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
+from calve.reduce.full_rows import is_of_full_rows
 from calve.stop_point import fail_if
 from calve.table.kinds import Limit
 from calve.table.spark_types import check_types
@@ -68,12 +70,35 @@ def stage(catalog: Catalog, begun: Attempt, target: CommitTarget, files: _Batche
     if all(file.is_data for file in staged):
         _stage(catalog, begun, target, staged, report.summary)
         return tuple(files)
+    if any(is_of_full_rows(file) for file in staged):
+        return _stage_full_rows(catalog, begun, target, files, report)
     if target.write_mode == MERGE_ON_READ:
         with unforeseen_errors(_STEP, target.identifier):
             fail_if("commit.stage", lambda: [file.file_path for file in staged])
             if delete_by_position(catalog, begun, target, files, lambda letters: _rejected(report, files, letters)):
                 return tuple(files)
     return _stage_each(catalog, begun, target, files, report)
+
+
+def _stage_full_rows(
+    catalog: Catalog, begun: Attempt, target: CommitTarget, files: _Batches, report: Report
+) -> tuple[int, ...]:
+    """Add batches with deletes of whole rows, up to the first one with deletes of keys, or the other way round."""
+    kind, first = None, dict[int, Sequence[ContentFile]]()
+    for batch, batch_files in files.items():
+        own = {is_of_full_rows(file) for file in batch_files if not file.is_data}
+        kind = kind if kind is not None or not own else True in own
+        if own - {kind}:
+            break
+        first[batch] = batch_files
+    whole = {key: value for key, value in report.summary.items() if len(first) == len(files) or key in _WHO}
+    summary = whole | {"calve.batch": str(max(first))}
+    if not kind:
+        return stage(catalog, begun, target, first, report._replace(summary=summary))
+    with unforeseen_errors(_STEP, target.identifier):
+        fail_if("commit.stage", lambda: [file.file_path for of_batch in first.values() for file in of_batch])
+        delete_full_rows(catalog, begun, target, first, summary)
+    return tuple(first)
 
 
 def _rejected(report: Report, batches: Collection[int], letters: Mapping[int, Sequence[bytes]]) -> dict[str, str]:

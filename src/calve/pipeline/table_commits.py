@@ -170,6 +170,13 @@ class TableCommits:
         self._status.table_committed(name, rows, outcome.snapshot_id)
         if outcome.held:
             self._status.table_files(name, outcome.held)
+        if outcome.not_found:
+            self._log.warning(
+                f"{name}: {outcome.not_found:,} rows were to be deleted and are not there; the table has no key, so "
+                "somebody else has changed or deleted them",
+                table=name,
+                hint="Compare the table with its source; `calve source reload` loads it again",
+            )
         if target.keys and target.keys.stats:
             self._status.key_index(name, target.keys.stats)
         self._reject(name, rejects)

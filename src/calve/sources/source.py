@@ -9,8 +9,7 @@ A kind of source is a folder, `calve.sources.<name>`; `pipeline/plugins.py` name
     settings.py   SETTINGS: its options, which extend `SourceSettings`
     source.py     open(settings, folder, pipeline, context) → Source: it has no side effects before `start`
                   Only if it needs them:
-                  probe(settings, folder, pipeline, context): check its systems for `validate --connect`; without it
-                      the source is started and its first event read, in an empty folder
+                  probe(settings, folder, pipeline, context): for `validate --connect`; else its first event is read
                   check_start(settings, pipeline, once, is_new): check what a run needs of this machine
                   held(settings, pipeline), drop(settings, pipeline): what it has on its server, and remove that
     preview.py    only if `calve init` asks it: preview(settings) → what it has
@@ -240,7 +239,7 @@ class SourceTable:
         uuid: The table's own identity.
         schema_json: The schema that the rows were read by, reduced to the fields that the events have.
         attributes: The metadata attributes that all its rows share; None: `iceberg_table_name` alone.
-        is_history: Whether it has no key, and its events are changes that are only appended.
+        is_history, has_full_rows: It has no key, and its events are only appended, or change whole rows.
     """
 
     name: str
@@ -248,6 +247,7 @@ class SourceTable:
     schema_json: str
     attributes: Mapping[str, str] | None = None
     is_history: bool = False
+    has_full_rows: bool = False
 
 
 SharedTargets = Callable[[Sequence[SourceTable]], list[tuple[str, list[str]]]]

@@ -79,36 +79,49 @@ def check(world: World, database: str, follower: Follower) -> None:
     assert Counter(tuple(sorted(row.items())) for row in found) == expected
 
 
-def test_a_history_tells_the_rows_of_its_table_with_duplicates_at_each_position(world: World, tmp_path: Path) -> None:
-    world.create("h", *ROWS)
-    follower = Follower(world.settings("h", no_key="append"), tmp_path)
+@pytest.mark.parametrize("no_key", ["append", "mirror"])
+def test_a_history_or_a_mirror_has_the_rows_of_its_table_with_duplicates_at_each_position(
+    world: World, tmp_path: Path, no_key: str
+) -> None:
+    database = no_key[0]
+    world.create(database, *ROWS)
+    follower = Follower(world.settings(database, no_key=no_key), tmp_path)
     while_it_begins = ("insert into t values (7, 7, 'between')", "delete from t where s = 'x' and f = 0 and a = 1")
-    follower.before_first_plan = lambda: world.run("h", *while_it_begins)  # after the first position, before the load
+    follower.before_first_plan = lambda: world.run(
+        database, *while_it_begins
+    )  # after the first position, before the load
     follower.read()
     follower.before_first_plan = lambda: None
     follower.read()
-    check(world, "h", follower)
+    check(world, database, follower)
     for statements in (ROWS, CHANGES, (ONE_GOES[world.kind],), ("alter table t add n int", "update t set n = a")):
-        world.run("h", *statements)
+        world.run(database, *statements)
         follower.read()
-        check(world, "h", follower)
+        check(world, database, follower)
+    if no_key == "mirror":
+        assert stopped_in(tmp_path) == {}
+        return
     kinds = {row["change_type"] for row in follower.histories["t"]}
     assert kinds == {"LOAD", "INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"}
     assert all((row["change_time"] is None) == (row["change_type"] == "LOAD") for row in follower.histories["t"])
     assert stopped_in(tmp_path) == {}
 
 
-def test_a_load_without_a_key_that_was_interrupted_begins_again_by_itself(world: World, tmp_path: Path) -> None:
-    world.create("again", *ROWS)
-    settings = world.settings("again", no_key="append")
+@pytest.mark.parametrize("no_key", ["append", "mirror"])
+def test_a_load_without_a_key_that_was_interrupted_begins_again_by_itself(
+    world: World, tmp_path: Path, no_key: str
+) -> None:
+    database = f"again_{no_key}"
+    world.create(database, *ROWS)
+    settings = world.settings(database, no_key=no_key)
     opened = (postgres if world.kind == "postgres" else mysql).open(settings, LocalFolder(tmp_path), "p")
     opened.start(None, True)
     opened.stop()  # before its rows were read
-    world.run("again", *CHANGES, ONE_GOES[world.kind])
+    world.run(database, *CHANGES, ONE_GOES[world.kind])
     follower = Follower(settings, tmp_path)
     for _ in range(2):
         follower.read()
-    check(world, "again", follower)
+    check(world, database, follower)
     assert stopped_in(tmp_path) == {}
 
 
@@ -116,7 +129,9 @@ def test_all_tables_without_a_key_are_named_at_once_with_what_helps(world: World
     world.create("named", "create table t2 (a int)", "create table t3 (f float primary key)")
     opened = postgres if world.kind == "postgres" else mysql
     schema = "public" if world.kind == "postgres" else "named"
-    with pytest.raises(SourceError, match=f"{schema}.t, {schema}.t2 have no primary key.*no_key: append") as refused:
+    with pytest.raises(
+        SourceError, match=f"{schema}.t, {schema}.t2 have no primary key.*no_key: mirror, or no_key: append"
+    ) as refused:
         opened.check(world.settings("named"), "p")
     assert f"{schema}.t3 has the column f in its key, a" in refused.value.message
     world.run("named", "drop table t3", *(["alter table t2 replica identity full"] * (world.kind == "postgres")))

@@ -79,6 +79,7 @@ class Follower:
         differing: How many rows differed, by table.
         fault: Why tables cannot be compared.
         histories: The rows of tables whose changes become rows, with values by the numbers of columns.
+        multisets: How often rows without a key are there, each as text, and their values by the numbers of columns.
     """
 
     def __init__(self, settings: DatabaseSettings, folder: Path, shared: SharedTargets = no_shared_targets) -> None:
@@ -90,6 +91,7 @@ class Follower:
         self.differing: dict[str, int] = {}
         self.fault = ""
         self.histories: dict[str, list[dict[Any, Any]]] = {}
+        self.multisets: dict[str, tuple[Counter[str], dict[str, dict[int, Any]]]] = {}
         self.before_first_plan: Callable[[], object] = lambda: None
 
     def read(self) -> dict[str, dict[str, dict]]:
@@ -121,6 +123,7 @@ class Follower:
             for table in opened.to_clear:
                 self.rows.pop(table.attributes["table_name"], None)
                 self.histories.pop(table.attributes["table_name"], None)
+                self.multisets.pop(table.attributes["table_name"], None)
             opened.cleared(True)
         elif opened.comparing is not None and opened.comparing.to_load is not None:
             self.apart.clear()
@@ -143,6 +146,9 @@ class Follower:
         names = self._names(table)
         if table in self.histories:
             return rows_at_end(self.histories[table], names)
+        if table in self.multisets:
+            counts, values = self.multisets[table]
+            return [{name: values[text].get(number) for number, name in names.items()} for text in counts.elements()]
         return [
             {names.get(self._numbers[table, key][name]): value for name, value in row.items()}
             for key, row in self.rows.get(table, {}).items()
@@ -163,6 +169,9 @@ class Follower:
                 values = {name if name in HISTORY else numbers[name]: value for name, value in row[TYPED].items()}
                 self.histories.setdefault(row["table_name"], []).append(values)
                 continue
+            if tables[row["table_name"]].has_full_rows:
+                self._count(row, {field["name"]: field["id"] for field in fields})
+                continue
             self._numbers[row["table_name"], row["document_id"]] = {field["name"]: field["id"] for field in fields}
             table, key = place.setdefault(row["table_name"], {}), row["document_id"]
             if row["operation"] == "delete":
@@ -170,6 +179,15 @@ class Follower:
             else:
                 assert row["operation"] == "update" or key not in table, "an insert of a row that is there"
                 table[key] = row[TYPED]
+
+    def _count(self, row: dict, numbers: dict[str, int]) -> None:
+        """Insert a row of a table without a key, or delete one of those that are equal to it."""
+        values = {numbers[name]: value for name, value in row[TYPED].items() if value is not None}
+        text = repr({number: _converted(value) for number, value in sorted(values.items())})
+        counts, rows = self.multisets.setdefault(row["table_name"], (Counter(), {}))
+        counts[text] += {"insert": 1, "delete": -1}[row["operation"]]
+        assert counts[text] >= 0, "a row went that was not there"
+        rows[text] = values
 
 
 def rows_at_end(history: list[dict[Any, Any]], names: dict[int, str]) -> list[dict]:

@@ -125,7 +125,10 @@ def _check_what_comes_again(server: MySql, follower: Follower, folder: Path) -> 
     assert stopped_in(folder) == {"ddl.no_key": NO_KEY, "ddl.gone": "it was dropped and created again"}
 
 
-NO_KEY = "it has no key, so its changes cannot be applied without no_key: append, which makes each change a row"
+NO_KEY = (
+    "it has no key, so its changes cannot be applied without no_key: mirror, or no_key: append, which makes each change a "
+    "row"
+)
 STOPS = [
     (["truncate table t"], "it was truncated"),
     (["alter table t drop primary key, add primary key (id, n)", "insert into t values (3, 3)"], "its key has other"),

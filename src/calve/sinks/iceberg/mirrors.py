@@ -28,7 +28,7 @@ __all__ = ["NONE", "Mirrors"]
 
 _KEPT = ("integer", "string", "uuid")
 """Values of keys whose different values are different in a table, too; a number's digits may be cut, for example."""
-_HISTORY = {"calve.history": "true"}
+_HISTORY, _FULL_ROWS = {"calve.history": "true"}, {"calve.full-rows": "true"}
 """The property of tables that get a row for each change: dead letters that are sent again know nothing else of them."""
 TypeOf = Callable[[Sequence[str]], IcebergType | None]
 
@@ -72,10 +72,19 @@ class Mirrors:
         histories = [source.is_history for source in self.of(table.identifier)]
         return all(histories) if histories else _HISTORY.items() <= table.properties.items()
 
+    def has_full_rows(self, table: Table) -> bool:
+        """Return whether rows of a table without a key are found by all their columns, as those of its source."""
+        if table.schema.identifier_field_ids or _HISTORY.items() <= table.properties.items():
+            return False
+        sources = self.of(table.identifier)
+        is_marked = _FULL_ROWS.items() <= table.properties.items()
+        return all(source.has_full_rows for source in sources) if sources else is_marked
+
     def marks(self, name: str) -> dict[str, str]:
-        """Return the properties of a new mirror: what it is created from, and whether it is a history."""
+        """Return the properties of a new mirror: what it is created from, and what becomes of changes without a key."""
         source = self.of(name)[0]
-        return dict([noted(source)]) | (_HISTORY if source.is_history else {})
+        more = (_HISTORY if source.is_history else {}) | (_FULL_ROWS if source.has_full_rows else {})
+        return dict([noted(source)]) | more
 
     def schema(self, name: str) -> Schema | None:
         """Return the schema of a new mirror; None if the table is not a mirror."""
@@ -96,6 +105,8 @@ class Mirrors:
             keys = read_schema(source.schema_json).identifier_field_names()
             if source.is_history:
                 return f"{name} has a key, and each change of {source.name} is to be a row of it: drop it, or its key"
+            if source.has_full_rows:
+                return f"{name} has a key, and its source {source.name} has none: drop it, or its key"
             if keys and keys != set(key.names):
                 theirs, own = ", ".join(sorted(keys)), ", ".join(key.names)
                 return (
@@ -140,7 +151,7 @@ class Mirrors:
         key = key if ids.issuperset(key) else []  # a part of a key identifies no row
         narrowed = {"type": "struct", "schema-id": 0, "fields": fields, "identifier-field-ids": key}
         text = json.dumps(narrowed, separators=(",", ":"))
-        return SourceTable(table.name, table.uuid, text, is_history=table.is_history)
+        return SourceTable(table.name, table.uuid, text, None, table.is_history, table.has_full_rows)
 
 
 def _typed(field: dict[str, Any], path: tuple[str, ...], type_of: TypeOf) -> dict[str, Any]:

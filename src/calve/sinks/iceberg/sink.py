@@ -126,6 +126,11 @@ class IcebergSink:
             histories=frozenset(
                 name for name, table in tables.items() if isinstance(table, Table) and self._mirrors.is_history(table)
             ),
+            full_rows=frozenset(
+                name
+                for name, table in tables.items()
+                if isinstance(table, Table) and self._mirrors.has_full_rows(table)
+            ),
             keep=settings.partial_updates == "keep",
             preserves_source_keys=not settings.changes
             or self._mirrors.preserve_source_keys(tables, settings.by_table.map(lambda own: own.identifier_columns)),

@@ -28,7 +28,7 @@ from calve.errors import (
 from calve.event.reject import Code
 from calve.observe.humanize import listed, many
 from calve.observe.log import Log
-from calve.record.target import EQUALITY_DELETE
+from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
 from calve.reduce.key import Key, identified
 from calve.sinks.iceberg.check_table import check_has_deletes, check_table, missing
 from calve.sinks.iceberg.draft_rules import DraftRules
@@ -389,8 +389,11 @@ class SinkTargets:
         own = self.settings.of(table.identifier) if isinstance(table, Table) else self.settings
         if not isinstance(table, Table) or not own.changes or self.mirrors.is_history(table):
             return table
-        key = Key(table, own.identifier_columns)
-        bad = key.fault or ("" if own.identifier_columns else self.mirrors.key_fault(table.identifier, key))
+        if self.mirrors.has_full_rows(table) and not own.identifier_columns:
+            bad = "" if own.write_mode == MERGE_ON_READ else f"{table.identifier} has no key: remove write_mode"
+        else:
+            key = Key(table, own.identifier_columns)
+            bad = key.fault or ("" if own.identifier_columns else self.mirrors.key_fault(table.identifier, key))
         if bad:
             self._log.warning_once(f"{bad}; its events are rejected", table=table.identifier)
         return Absent(Code.NO_KEY.value, bad) if bad else table

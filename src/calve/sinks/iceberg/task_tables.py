@@ -16,6 +16,7 @@ from calve.convert.event_time import EventTimes
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, Role, RowStream, WriteMode
 from calve.record.written import CommitRejects, StagedFiles
+from calve.reduce.full_rows import DeletedRows, FullRows
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
 from calve.route.by_table import ByTable, TablePattern
@@ -41,6 +42,7 @@ class TaskTables(SinkJob):
         complete_micros: Through which time a table is complete, in microseconds since the epoch.
         changes: Whether rows are updated and deleted by key, not only appended.
         histories: Tables to which rows are only appended, although others are updated and deleted.
+        full_rows: Tables without a key whose rows are found by all their columns.
         identifier_columns: The key; empty means the table's identifier fields.
         upsert: An INSERT replaces an older row of the same key.
         write_mode: How deletes reach a table when they are committed.
@@ -69,6 +71,7 @@ class TaskTables(SinkJob):
     case_insensitive: bool = False
     changes: bool = False
     histories: frozenset[str] = frozenset()
+    full_rows: frozenset[str] = frozenset()
     identifier_columns: tuple[str, ...] = ()
     upsert: bool = False
     write_mode: WriteMode = EQUALITY_DELETE
@@ -130,15 +133,27 @@ class TaskTables(SinkJob):
         return frozenset(field.name for field in table.schema.fields) - declared - self._declared(table)
 
     def appends(self, table: str) -> bool:
-        """Return whether rows are only appended to a table."""
-        return not self.of(table).changes or table in self.histories
+        """Return whether rows are appended to a table as they come."""
+        own = self.of(table)
+        return not own.changes or table in self.histories or self.has_full_rows(table)
 
-    def converter(self, table: Table) -> Converter | Reducer:
+    def has_full_rows(self, table: str) -> bool:
+        """Return whether rows of a table are found by all their columns."""
+        own = self.of(table)
+        return own.changes and not own.identifier_columns and table in self.full_rows
+
+    def converter(self, table: Table) -> Converter | Reducer | FullRows:
         """Make what turns the events of a table into rows, or into changes of rows."""
         own, options = self.of(table.identifier), self.options(table)
+        if self.has_full_rows(table.identifier):
+            return FullRows(table, options, self.deleted_rows(table))
         if self.appends(table.identifier):
             return Converter(table, options)
         return Reducer(table, Key(table, own.identifier_columns), options, own.upsert, self.keep)
+
+    def deleted_rows(self, table: Table) -> DeletedRows:
+        """Return how deletes of whole rows are staged: metadata differ between the INSERT and the DELETE of a row."""
+        return DeletedRows(table, frozenset(name for name, _ in self.metadata_columns))
 
     def conversion_key(self, table: str) -> Hashable:
         """Return the columns and options of a table to which rows are only appended."""

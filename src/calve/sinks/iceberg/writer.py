@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from calve.event.typed import is_typed
 from calve.event.validate_json import validated
 from calve.record.receipt import Misfit, Receipt
 from calve.record.target import Role, RowStream, TableRef
+from calve.reduce.full_rows import FullRows
 from calve.reduce.reducer import Reducer
 from calve.sinks.iceberg.draft import Needed, needed_fields
 from calve.sinks.iceberg.losses import ConversionLosses
@@ -43,7 +45,7 @@ class TableWriter:
     def __init__(self, job: TaskTables, work: Work) -> None:
         self._job = job
         self._work = work
-        self._converters: dict[Hashable, Converter | Reducer] = {}
+        self._converters: dict[Hashable, Converter | Reducer | FullRows] = {}
         self._misfits: dict[str, Inferred | None] = {}
         self._times: dict[str, event_time.EventTimes] = {}
         self._losses = ConversionLosses()
@@ -73,9 +75,10 @@ class TableWriter:
     def finish(self) -> list[Misfit]:
         """Write what the changes add up to, or hand it on."""
         for table, converter in self._converters.items():
-            if isinstance(converter, Reducer) and isinstance(table, str) and table not in self._misfits:
+            if isinstance(converter, Reducer | FullRows) and isinstance(table, str) and table not in self._misfits:
                 self._work.begin(table)
-                self._work.timed("write", self._write_net, table, converter)
+                write = self._write_net if isinstance(converter, Reducer) else self._write_deleted
+                self._work.timed("write", write, table, converter)
         return [
             Misfit(TableRef(self._work.sink, table), None if inferred is None else inferred.encodable())
             for table, inferred in self._misfits.items()
@@ -89,7 +92,10 @@ class TableWriter:
         while parts:
             stream, tables = parts.popitem()
             self._work.begin(stream.table)
-            self._work.writers.write(stream, *self._job.table_of(stream), pa.concat_tables(tables))
+            table, properties = self._job.table_of(stream)
+            of_deletes = self._job.deleted_rows(table) if stream.role is Role.DELETES else None
+            rows, ids = pa.concat_tables(tables), of_deletes.ids if of_deletes else ()
+            self._work.writers.write(stream, of_deletes.table if of_deletes else table, properties, rows, ids)
 
     def close(self, files: Mapping[RowStream, Written]) -> Receipt:
         """Return the staged files, without those of tables whose events come again."""
@@ -151,6 +157,16 @@ class TableWriter:
         else:
             shuffle_net(self._job, self._work.shuffle, target, net, self._work.task)
 
+    def _write_deleted(self, table: str, changes: FullRows) -> None:
+        """Stage deletes of whole rows, or shuffle them: small files are joined."""
+        stream, rows = RowStream(self._work.sink, table, Role.DELETES), changes.deleted()
+        if rows is not None and self._work.shuffle is None:
+            properties = self._job.table_of(stream)[1]
+            self._work.writers.write(stream, changes.deletes.table, properties, rows, changes.deletes.ids)
+        elif rows is not None and self._work.shuffle is not None:
+            bucket = zlib.crc32(table.encode()) % self._work.shuffle.buckets
+            self._work.shuffle.post(bucket, stream, rows)
+
     def _misfit(self, table: str, inferred: Inferred | None) -> None:
         fields = self._misfits.get(table)
         self._misfits[table] = (
@@ -173,9 +189,12 @@ def _is_checked(events: pa.Table) -> bool:
 
 
 def _convert(
-    converter: Converter | Reducer, events: pa.Table, table_of_row: TableOfRow, unrouted: list[RowNumbers] | None
+    converter: Converter | Reducer | FullRows,
+    events: pa.Table,
+    table_of_row: TableOfRow,
+    unrouted: list[RowNumbers] | None,
 ) -> Iterator[tuple[int, ConvertedEvents]]:
-    if isinstance(converter, Reducer):  # has one table
+    if isinstance(converter, Reducer | FullRows):  # has one table
         yield 0, converter.convert(events)
     else:
         yield from converter.convert_for(events, table_of_row, unrouted)

@@ -22,6 +22,8 @@ Numbers = npt.NDArray[np.int64]
 _INSERTED, _UPDATED, _DELETED, _MOVED = range(4)
 """The kinds of rows in `Decoded`; the last one is the delete of the row with the old key of an UPDATE."""
 _OPERATIONS = pa.array(["insert", "update", "delete", "delete"])
+_OF_ROWS = pa.array(["insert", "insert", "delete", "delete"])
+"""The operations on a table without a key: an update deletes the old row."""
 _WORDS = pa.array(["insert", "update", "delete", "update"])
 _TYPES = pa.array(["INSERT", "UPDATE_AFTER", "DELETE", "UPDATE_BEFORE"])
 """What `change_type` says, by kind, as in the changelogs of Iceberg."""
@@ -58,8 +60,13 @@ class Changes:
         self._transactions: list[Transaction] = []
         self._numbers: list[Numbers] = []
 
-    def add(self, messages: pa.Array, transactions: Sequence[Transaction], numbers: Numbers) -> None:
-        """Add messages, each with the number of its transaction."""
+    def add(
+        self, messages: pa.Array, transactions: Sequence[Transaction], numbers: Numbers, after: int | None = None
+    ) -> None:
+        """Add messages, each with the number of its transaction; None, or only those after a position."""
+        if after is not None:
+            is_later = np.array([transaction.commit > after for transaction in transactions])[numbers]
+            messages, numbers = messages.filter(pa.array(is_later)), numbers[is_later]
         self.messages.append(messages)
         self._numbers.append(numbers + len(self._transactions))
         self._transactions += transactions
@@ -72,7 +79,9 @@ class Changes:
         may_be_there = np.array([transaction.commit <= until for transaction in self._transactions])[numbers]
         kinds = np.where(may_be_there & (decoded.kinds == _INSERTED), _UPDATED, decoded.kinds)
         operations, words = _OPERATIONS.take(pa.array(kinds)), _WORDS.take(pa.array(decoded.kinds))
-        if self.table.appends:
+        if self.table.mirrors:
+            operations = _OF_ROWS.take(pa.array(decoded.kinds))
+        elif self.table.appends:
             operations = pa.repeat(pa.scalar("insert"), len(kinds))
         types = _TYPES.take(pa.array(decoded.kinds))
         return Stamps(operations, words, types, self._transactions, numbers)
@@ -107,7 +116,7 @@ def by_table(
 def effects(change: Change, table: DatabaseTable) -> Iterator[tuple[int, Row]]:
     """Yield what a change means for rows with a key: kinds as in `Decoded`. A new key is a delete of the old row.
 
-    Of a table whose changes become rows, old rows are whole, and each update has one.
+    Of a table without a key old rows are whole, and each update has one.
 
     Raises:
         SourceError: The change has no row.

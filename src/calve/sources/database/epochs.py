@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from pathlib import PurePath
 
 from calve.errors import InvariantError
-from calve.sources.database.table import DatabaseTable
+from calve.sources.database.table import DatabaseTable, NoKey
 from calve.sources.source_files import FilesAt, SourceFiles, encoded, files_in, read_as
 from calve.state.location import state_folder_at
 
@@ -25,12 +25,12 @@ class Epochs:
     Args:
         folder: The source's files.
         is_merged: Whether tables share targets (`merge_tables`).
-        appends: Whether the changes of tables without a key become rows (`no_key: append`).
+        no_key: What becomes of tables without a key.
     """
 
-    def __init__(self, folder: FilesAt, is_merged: bool = False, appends: bool = False) -> None:
+    def __init__(self, folder: FilesAt, is_merged: bool = False, no_key: NoKey = "fail") -> None:
         self._files = files_in(folder)
-        self._is_merged, self._appends = is_merged, appends
+        self._is_merged, self._no_key = is_merged, no_key
         self.number = -1
         self.tables: dict[int, DatabaseTable] = {}
 
@@ -52,7 +52,7 @@ class Epochs:
 
     def completed(self, table: DatabaseTable) -> DatabaseTable:
         """Return a table as the settings want it in targets."""
-        return table.completed(self._is_merged, self._appends)
+        return table.completed(self._is_merged, self._no_key)
 
     def begin(self, tables: Iterable[DatabaseTable]) -> None:
         """Begin an epoch that has these tables alone; durable on return."""

@@ -39,7 +39,7 @@ class Parts:
         self.folder = state_folder_at(reader.folder)
         self.lines = Log(self.pipeline)
         self.once, self.number, self.replaces = False, 0, False
-        self.epochs = Epochs(files, settings.merge_tables, settings.no_key == "append")
+        self.epochs = Epochs(files, settings.merge_tables, settings.no_key)
         self.log = ChangeLog(self.folder, settings, self.pipeline, files)
         self.reloads = ReloadTracker(files, self.epochs, self.lines)
         self.load = Load(files)

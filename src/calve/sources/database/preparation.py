@@ -23,7 +23,7 @@ def without_key(names: Sequence[str]) -> list[str]:
         return []
     have, their, them = ("has", "its", "it") if len(names) == 1 else ("have", "their", "them")
     why = f"{listed(list(names), SHOWN)} {have} no primary key, so {their} changes cannot be applied"
-    return [f"{why}: add one, exclude {them}, or set no_key: append, {NO_KEY}"]
+    return [f"{why}: add one, exclude {them}, or set {NO_KEY}"]
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from calve.sources.database.attributes import METADATA, OfTransaction
 from calve.sources.database.change import Change, Row, Values
 from calve.sources.database.changes import Changes, Decoded, by_table, effects
 from calve.sources.database.epochs import read_epoch, read_epochs
+from calve.sources.database.load_positions import loaded, note
 from calve.sources.database.metadata import Stamps, columns
 from calve.sources.database.pieces import ChunkRows
 from calve.sources.database.stopped import UnreadableError, mark
@@ -111,6 +112,8 @@ class DatabaseReader(ABC):
                 replaces = (piece.may_be_there or chunk.get("replaces", False)) and not table.appends
                 stamps = Stamps.of_load(len(piece.values[0]), "update" if replaces else "insert")
                 loaded_at = chunk.get("at", 0) if piece.at is None else piece.at
+                if table.mirrors:
+                    note(state_folder_at(self.folder), table.oid, loaded_at)
                 yield from self._batches(table, piece.values, stamps, loaded_at)
         except UnreadableError as error:  # this table alone is stopped
             why = str(error) if table.appends else f"it changed during the load: {error}"
@@ -120,7 +123,8 @@ class DatabaseReader(ABC):
         """Add the messages of one entry of the log to those that wait."""
         tables = read_epoch(self.folder, StreamPosition.of(bytes(body[: head.key_bytes])).epoch)
         for oid, messages, transactions, numbers in by_table(head, body, self.oid_at):
-            waiting.setdefault(oid, Changes(tables[oid])).add(messages, transactions, numbers)
+            after = loaded(self.folder, oid) if tables[oid].mirrors else None
+            waiting.setdefault(oid, Changes(tables[oid])).add(messages, transactions, numbers, after)
 
     def _of_changes(self, changes: Changes, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield changes, with the columns that the table has at the end of a batch of several epochs."""
@@ -155,7 +159,7 @@ class DatabaseReader(ABC):
         attributes = columns(wanted, table, self.database_of(table), stamps, values)
         declared = pa.array([declaration(table.arrow_schema)], pa.string())
         shared = {name: pa.repeat(value, len(stamps.types)) for name, value in table.merged.items()}
-        if table.appends:
+        if table.history:
             shared |= dict(zip(table.history, stamps.history(loaded_at), strict=True))
         for start, rows in self.typed(table, values):
             rows = _with_columns(rows, {name: array.slice(start, len(rows)) for name, array in shared.items()})

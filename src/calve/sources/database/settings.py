@@ -12,6 +12,7 @@ from calve.errors import SettingsError
 from calve.network.host_names import is_loopback
 from calve.settings import Size, option
 from calve.sources.database.connection import Address
+from calve.sources.database.table import NoKey
 from calve.sources.settings import Claim, SourceSettings, StateForm
 from calve.sources.tables import Tables
 
@@ -55,10 +56,11 @@ class DatabaseSettings(SourceSettings):
         "Let rows of several tables go to one target. Every row gets the columns `schema_name` and `table_name`, which "
         "are a part of the key. Without it tables with one target are refused: their rows would replace each other.",
     )
-    no_key: Literal["fail", "append"] = option(
+    no_key: NoKey = option(
         "fail",
-        "If a table has no key: refuse it, or append each of its changes as a row, with the columns `change_type`, "
-        "`change_position` and `change_time`.",
+        "If a table has no key: refuse it; append each of its changes as a row, with the columns `change_type`, "
+        "`change_position` and `change_time`; or mirror it: a deleted row is found by all its columns, and one of "
+        "several equal rows goes.",
     )
     ssl_mode: Literal["disable", "prefer", "require", "verify-ca", "verify-full"] | None = option(
         None,
@@ -97,8 +99,8 @@ class DatabaseSettings(SourceSettings):
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse half a client certificate, files and permissions that are not used, and a merged history."""
-        if self.no_key == "append" and self.merge_tables:
-            yield "no_key", "append does not go together with merge_tables"
+        if self.no_key != "fail" and self.merge_tables:
+            yield "no_key", f"{self.no_key} does not go together with merge_tables"
         if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):
             yield "ssl_certificate_file", "needs ssl_key_file, and the other way round"
         if self.ssl_root_certificate_file and not self._is_verified:

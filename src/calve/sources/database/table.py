@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pyarrow as pa
@@ -17,8 +17,10 @@ from calve.table import arrow_schema
 from calve.table.kinds import widest_type
 from calve.table.schema import read_type
 
-__all__ = ["HISTORY", "MERGED", "Column", "DatabaseTable", "arrow_type", "can_widen", "depth_of"]
+__all__ = ["HISTORY", "MERGED", "Column", "DatabaseTable", "NoKey", "arrow_type", "can_widen", "depth_of"]
 
+NoKey = Literal["fail", "append", "mirror"]
+"""What becomes of a table without a key: refused; its changes become rows; its rows are found by all columns."""
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _LIST = re.compile(r"list<(.+)>").fullmatch
 _ELEMENTS = 10_000
@@ -111,7 +113,8 @@ class DatabaseTable(msgspec.Struct, frozen=True, dict=True):
         dropped: Columns that it had before; the target still has their values.
         mark: What the catalog had besides, where a stream has no statements.
         is_merged: Whether its schema and its name are columns, and a part of the key, in events and targets.
-        appends: Whether it has no key, and its changes become rows of their own.
+        appends: Whether it has no key, and is read all the same: its changes have whole rows.
+        mirrors: Whether these are applied to its target, and not appended as rows of their own.
     """
 
     database: str
@@ -128,16 +131,18 @@ class DatabaseTable(msgspec.Struct, frozen=True, dict=True):
     mark: str = ""
     is_merged: bool = False
     appends: bool = False
+    mirrors: bool = False
 
-    def completed(self, is_merged: bool, appends: bool) -> DatabaseTable:
-        """Return it as the settings want it in targets; one whose changes were rows stays so.
+    def completed(self, is_merged: bool, no_key: NoKey) -> DatabaseTable:
+        """Return it as the settings want it in targets; one without a key that was read stays as it was.
 
         Args:
             is_merged: `merge_tables`.
-            appends: Whether `no_key` is `append`.
+            no_key: `no_key`.
         """
-        is_history = not self.keys and bool(self.columns) and (appends or self.appends)
-        return msgspec.structs.replace(self, is_merged=is_merged, appends=is_history)
+        appends = not self.keys and bool(self.columns) and (no_key != "fail" or self.appends)
+        mirrors = appends and (self.mirrors if self.appends else no_key == "mirror")
+        return msgspec.structs.replace(self, is_merged=is_merged, appends=appends, mirrors=mirrors)
 
     @property
     def full_name(self) -> str:
@@ -163,7 +168,7 @@ class DatabaseTable(msgspec.Struct, frozen=True, dict=True):
     @property
     def history(self) -> dict[str, pa.DataType]:
         """The columns before those of the table that tell what each row is of one whose changes become rows."""
-        return HISTORY if self.appends else {}
+        return HISTORY if self.appends and not self.mirrors else {}
 
     @property
     def merged(self) -> dict[str, str]:
@@ -193,7 +198,15 @@ class DatabaseTable(msgspec.Struct, frozen=True, dict=True):
             "identifier-field-ids": [field["id"] for field in fields if field["required"]],
         }
         text = json.dumps(schema, separators=(",", ":"))
-        return SourceTable(self.full_name, f"{self.database}/{self.oid}", text, self.attributes, self.appends)
+        uuid = f"{self.database}/{self.oid}"
+        return SourceTable(
+            self.full_name,
+            uuid,
+            text,
+            self.attributes,
+            is_history=self.appends and not self.mirrors,
+            has_full_rows=self.mirrors,
+        )
 
 
 def _field(column: Column) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from calve.table.kinds import OTHER, Limit, named
 
 __all__ = ["NO_KEY", "key_fault", "names_fault"]
 
-NO_KEY = "which makes each change a row"
-"""What `no_key: append` does."""
+NO_KEY = "no_key: mirror, or no_key: append, which makes each change a row"
+"""How tables without a key can be read."""
 
 
 def names_fault(table: DatabaseTable) -> str:
@@ -37,7 +37,7 @@ def key_fault(table: DatabaseTable) -> str:
     Iceberg has no keys of floating-point numbers: there -0.0 and 0.0, which databases hold for one value, would be two.
     """
     if not table.is_readable:
-        return f"has no key, so its changes cannot be applied without no_key: append, {NO_KEY}"
+        return f"has no key, so its changes cannot be applied without {NO_KEY}"
     for column in (table.columns[index] for index in table.keys):
         row = named(column.kind)
         if row is OTHER or Limit.NO_KEY in row.limits:

@@ -57,7 +57,7 @@ def inspect(connection: MysqlConnection, settings: MysqlSettings) -> Preparation
         sql += [f"GRANT SELECT ON {_sql(entry)} TO {user}" for entry in unreadable_tables]
     cascades = database.cascades() if settings.on_cascade == "fail" else {}
     faults += _unlogged(database, (entry.schema for entry in selected))
-    tables = [table.completed(settings.merge_tables, settings.no_key == "append") for table in tables]
+    tables = [table.completed(settings.merge_tables, settings.no_key) for table in tables]
     keyless = [catalog_table for catalog_table, table in zip(selected, tables, strict=True) if not table.is_readable]
     faults += without_key([catalog_table.full_name for catalog_table in keyless])
     sql += [f"ALTER TABLE {_sql(catalog_table)} ADD PRIMARY KEY (…)" for catalog_table in keyless]

@@ -219,10 +219,10 @@ def _table_faults(
         yield FollowFault(
             f"the publication has only some rows of {table.full_name}: exclude the table, or publish all rows"
         )
-    table = table.completed(settings.merge_tables, settings.no_key == "append")
+    table = table.completed(settings.merge_tables, settings.no_key)
     if fault := names_fault(table):
         yield FollowFault(f"{table.full_name}: {fault}: rename it, or exclude the table")
-    yield from faults(identity, settings.no_key == "append")
+    yield from faults(identity, settings.no_key != "fail")
     listed_columns = publication.columns.get((entry.schema, entry.name)) if publication else None
     if missing := [name for name in identity.key if listed_columns is not None and name not in listed_columns]:
         yield FollowFault(f"the publication leaves out {', '.join(missing)}, which is in the key of {table.full_name}")

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from calve.network.host_names import is_loopback
 from calve.settings import option
 from calve.sources.database.settings import DatabaseSettings
+from calve.sources.database.table import NoKey
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.settings import SourceSettings
@@ -71,9 +72,7 @@ class RdsSettings(SourceSettings):
     transactional: bool = option(
         False, "As of `postgres` and `mysql`: never divide a transaction over several commits."
     )
-    no_key: Literal["fail", "append"] = option(
-        "fail", "As of `postgres` and `mysql`: what becomes of tables without a key."
-    )
+    no_key: NoKey = option("fail", "As of `postgres` and `mysql`: what becomes of tables without a key.")
     stream: bool = option(True, "Changes are always read; `false` is refused.")
     joins: dict[str, Any] | None = option(None, "Refused: join tables where they are read.")
     db_identifier: str | None = option(None, f"{_UNUSED}: set `host`.")

@@ -183,7 +183,7 @@ def faults(identity: TableIdentity, appends: bool = False) -> Iterator[FollowFau
 
     Args:
         identity: What identifies its rows.
-        appends: Whether changes of tables without a key become rows (`no_key: append`), which needs whole old rows.
+        appends: Whether tables without a key are read (`no_key`), which needs whole old rows.
     """
     table, index = identity.full_name, identity.chosen
     if identity.letter == _INDEX and not any(candidate.is_identity for candidate in identity.indexes):

@@ -19,8 +19,7 @@ from click.testing import CliRunner
 import calve as api
 from calve.cli.main import calve as command
 from calve.engine import session
-from kit.command_lines import command_lines
-from kit.documents import paste, runnable, yamls
+from kit.documents import paste, run_lines, runnable, yamls
 from kit.running import Calve, until
 from services.process import free_ports
 
@@ -53,17 +52,6 @@ def folder_of(calve: Make, yaml: str, events: tuple[object, ...] = ()) -> Calve:
     (job.folder / "in").mkdir()
     (job.folder / "in" / "a.ndjson").write_text("".join(json.dumps(event) + "\n" for event in events))
     return job
-
-
-def run_lines(job: Calve, block: str) -> str:
-    """Run each `calve …` of a block in the folder; a run ends by itself, and so does the block. Return what they print."""
-    printed = []
-    for words in command_lines(block):
-        more = ("--once", "--metrics-port", "0") if words[0] == "run" else ()
-        called = job.call(*words, *more)
-        assert called.exit_code == 0, (words, called.output)
-        printed.append(called.stdout)
-    return "".join(printed)
 
 
 def listens(port: int) -> bool:
@@ -123,7 +111,10 @@ def test_maintenance_changes_and_a_purge_work_on_these_tables(calve: Make) -> No
     assert shown["metadata"].keys() <= {*change["metadata"], "document_id"}
     [block] = runnable("docs/maintenance.md")
     run_lines(job, block)
-    [purge] = runnable("docs/changing.md")
+    purge, several = runnable("docs/changing.md")
+    (job.folder / "pipelines").mkdir()
+    (job.folder / "pipelines" / "orders.yaml").write_text(ORDERS)
+    assert "orders: stopped" in run_lines(job, several.replace("/var/lib/calve", "calve-state"))
     subprocess.run([sys.executable, "-c", purge], cwd=job.folder, check=True)
     assert job.tables("shop") == ["shop.items"]
 

@@ -100,6 +100,19 @@ def test_every_block_is_run_by_a_test_or_says_why_it_cannot_be() -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_every_table_begins_with_its_head_after_an_empty_line() -> None:
+    rows = re.compile(r"^(.*)\n\|.*\n(.*)", re.MULTILINE)
+    heads = {
+        f"{page}: {before}": head
+        for page, text in TEXTS.items()
+        for before, head in rows.findall(text)
+        if not before.startswith("|")
+    }
+    assert {
+        place: head for place, head in heads.items() if not re.fullmatch(r"[|: -]+", head) or place[-1] != " "
+    } == {}
+
+
 def test_every_option_that_a_sentence_sets_is_one_that_calve_has() -> None:
     """In a sentence a part of a YAML stands between backquotes: `name: value`."""
     names = set(re.findall(r'"([a-z_]+)": \{', json.dumps(json_schema(PLUGINS)))) | OTHER_NAMES

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from kit.running import PATIENCE_SECONDS
+from kit.command_lines import command_lines
+from kit.running import PATIENCE_SECONDS, Calve
 
 ROOT = Path(__file__).parents[2]
 PAGES = {
@@ -95,3 +96,14 @@ def without_numbers(text: str) -> str:
     """Replace what differs from run to run: numbers, names of states and files."""
     text = re.sub(r"\bstate [0-9a-f]{8}\b", "state S", text)
     return re.sub(r"\d[\d,]*", "N", text)
+
+
+def run_lines(job: Calve, block: str) -> str:
+    """Run each `calve …` of a block in the folder; a run ends by itself, and so does the block. Return what they print."""
+    printed = []
+    for words in command_lines(block):
+        more = ("--once", "--metrics-port", "0") if words[0] == "run" else ()
+        called = job.call(*words, *more)
+        assert called.exit_code == 0, (words, called.output)
+        printed.append(called.stdout)
+    return "".join(printed)

@@ -91,7 +91,7 @@ def test_a_state_that_is_copied_to_s3_and_back_continues_and_the_old_one_is_refu
     run(job, "calve-state")
     copied = say(job, "state", "copy", "calve-state", state)
     assert "copied the ledger up to batch 1, and 1 file" in copied
-    [shown] = runnable("docs/state.md")
+    _, shown = runnable("docs/state.md")
     told = without_numbers(copied).replace("N file\n", "N files\n").replace(without_numbers(state), "PLACE")
     assert told.splitlines() == without_numbers(shown).replace("sN://my-bucket/calve", "PLACE").splitlines()[1:]
     arrive(job, 2)

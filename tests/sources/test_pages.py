@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable
 
 import pytest
+from click.testing import CliRunner
 
+from calve.cli.main import calve as command
+from kit.command_lines import command_lines
 from kit.documents import runnable, yamls
 from kit.running import Calve
 from services import mysql, postgres
@@ -15,7 +19,7 @@ from services.postgres import Postgres
 
 pytestmark = [pytest.mark.services, pytest.mark.spark]
 
-TABLE = ("create table t (id int primary key)", "insert into t values (1)")
+TABLE = ("create table orders (id int primary key)", "insert into orders values (1)")
 
 
 def statements(block: str, password: str) -> list[str]:
@@ -39,7 +43,16 @@ def test_a_user_with_the_rights_of_the_page_reads_postgresql(calve: Callable[...
         [publication] = set(re.findall(r"CREATE PUBLICATION .*", told))
         server.run(publication, database=database)
         assert running.once() == 0, running.said()[-4000:]
-        assert running.rows("shop.t")["id"].to_pylist() == [1]
+        assert running.rows("shop.orders")["id"].to_pylist() == [1]
+        _, commands = runnable("docs/databases.md")
+        with contextlib.chdir(running.folder):
+            (running.folder / "shop.yaml").write_text((running.folder / "pipelines.yaml").read_text())
+            called = [CliRunner().invoke(command, words, input="y\n") for words in command_lines(commands)]
+        assert [call.exit_code for call in called] == [0, 0, 0], [call.output for call in called]
+        assert "public.orders" in called[0].output
+        assert "streaming" in called[0].output
+        assert running.once() == 0, running.said()[-4000:]
+        assert running.rows("shop.orders")["id"].to_pylist() == [1]
 
 
 def test_a_server_and_a_user_as_on_the_page_are_enough_for_mysql(calve: Callable[..., Calve]) -> None:
@@ -50,4 +63,4 @@ def test_a_server_and_a_user_as_on_the_page_are_enough_for_mysql(calve: Callable
         server.run(*statements(settings + rights, mysql.PASSWORD))
         running = calve(page("docs/mysql.md", server.port, "${env:MYSQL_PWD}", mysql.PASSWORD))
         assert running.once() == 0, running.said()[-4000:]
-        assert running.rows("shop.t")["id"].to_pylist() == [1]
+        assert running.rows("shop.orders")["id"].to_pylist() == [1]

@@ -187,7 +187,7 @@ def test_changes_of_rows_and_of_columns_follow(server: Postgres, calve: Callable
 def _check_notes(running: Calve) -> None:
     """Check the history of a table without a key, and the statement of the documentation that makes its rows of it."""
     spark = running.shared_spark()
-    [sql] = runnable("docs/databases.md")
+    sql, _ = runnable("docs/databases.md")
     history = spark.table("lakehouse.shop.notes")
     counts = {row[0]: row[1] for row in history.groupBy("change_type").count().collect()}
     assert counts == {"LOAD": 3, "DELETE": 1, "UPDATE_BEFORE": 1, "UPDATE_AFTER": 1}

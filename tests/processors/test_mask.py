@@ -19,8 +19,8 @@ from calve.event.envelope.schema import Field, field_of
 from calve.event.reject import Code, Reject, rejects_table
 from calve.event.typed import with_text
 from calve.event.typed_schema import declaration
-from calve.pipeline.masking import masked_table
 from calve.pipeline.plugins import PLUGINS
+from calve.pipeline.row_changes import changed_table
 from calve.processors.mask import ColumnMask, MaskColumns
 from calve.processors.masking import Masker, Masks
 from calve.settings import SettingsErrors, parse_text
@@ -209,7 +209,7 @@ BORN = {"id": 3, "name": "born", "type": "date", "required": False}
 
 def test_a_source_table_has_the_types_and_defaults_of_its_masked_rows() -> None:
     masks = Masks((mask(column("id", "hash"), column("name", "hash"), column("born", "drop"), key_id="k"),))
-    fields = json.loads(masked_table(source_table(ID, NAME, BORN), masks).schema_json)["fields"]
+    fields = json.loads(changed_table(source_table(ID, NAME, BORN), masks, None).schema_json)["fields"]
     doc = "masked: hash, key k"
     assert fields == [
         {**ID, "type": "string", "doc": doc},
@@ -219,7 +219,7 @@ def test_a_source_table_has_the_types_and_defaults_of_its_masked_rows() -> None:
 
 def test_a_key_may_only_be_hashed() -> None:
     with pytest.raises(SettingsError, match=r"The column id is in the key of public\.t"):
-        masked_table(source_table(ID), Masks((mask(column("id", "fixed")),)))
+        changed_table(source_table(ID), Masks((mask(column("id", "fixed")),)), None)
 
 
 @pytest.mark.parametrize(
@@ -245,8 +245,8 @@ def test_validate_refuses_masks_that_cannot_be(processor: str, why: str) -> None
 
 def test_masks_are_allowed_on_change_streams_and_other_processors_are_not() -> None:
     parse_text(YAML.format(source=KAFKA, processor=MASK % ("id", "hash")), PLUGINS)
-    more = MASK % ("a", "fixed") + "\n    - lowercase_string: {with_keys: [a]}"
-    with pytest.raises(SettingsErrors, match="only mask can change the rows of a change stream"):
+    more = MASK % ("a", "fixed") + "\n    - grok: {match: {a: [x]}}"
+    with pytest.raises(SettingsErrors, match="grok: cannot change rows of tables"):
         parse_text(YAML.format(source=KAFKA, processor=more), PLUGINS)
 
 

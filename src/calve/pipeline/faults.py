@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from calve.event.envelope.shape import SHAPES, change_stream
-from calve.pipeline.masking import mask_faults, masks_of, without_masks
+from calve.pipeline.masking import mask_faults, masks_of
+from calve.pipeline.row_changes import unknown_effects
 from calve.settings import PipelineSettings
 from calve.settings.pipeline import Plugin
 from calve.settings.problems import SettingsProblem
@@ -25,27 +26,18 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
     """
     for pipeline in pipelines:
         source: SourceSettings = pipeline.source.value
-        yield from _processed(pipeline, source)
         yield from mask_faults(pipeline)
         attributes = SHAPES[source.envelope].metadata if source.envelope else {}
         metadata = {**source.metadata, **{name: attribute.kind for name, attribute in attributes.items()}}
         yield from _replaced(pipeline, metadata)
         metadata = {name: kind for name, kind in metadata.items() if name not in _hidden(pipeline)}
         metadata |= {name: pa.string() for plugin in pipeline.processors for name in _attributes(plugin)}
+        if change_stream(source.envelope) or source.has_keys:
+            yield from unknown_effects(pipeline, metadata)
         for sink in pipeline.sinks:
             for key, why in sink.value.faults(change_stream(source.envelope), source.has_keys, metadata):
                 yield by_name[sink.pipeline].problem(f"{sink.path}.{key}", why)
     yield from _clashes(pipelines)
-
-
-def _processed(pipeline: PipelineSettings, source: SourceSettings) -> Iterator[SettingsProblem]:
-    """Refuse processors where events are not JSON texts."""
-    if not without_masks(pipeline.processors):
-        return
-    if change_stream(source.envelope):
-        yield pipeline.problem("processor", "only mask can change the rows of a change stream; use SQL on its table")
-    if source.has_keys:
-        yield pipeline.problem("processor", "only mask can change the changes of a table; use SQL on the table")
 
 
 def _replaced(pipeline: PipelineSettings, metadata: Mapping[str, pa.DataType]) -> Iterator[SettingsProblem]:

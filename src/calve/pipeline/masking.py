@@ -1,14 +1,11 @@
-"""The masks of a pipeline on the driver: what its settings say, and the tables that masked rows are for."""
+"""The masks of a pipeline, from its settings."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
-from calve.errors import SettingsError
-from calve.processors.mask import TEXT_ACTIONS, MaskColumns, UnmaskableError
+from calve.processors.mask import MaskColumns
 from calve.settings import PipelineSettings
 from calve.settings.pipeline import Plugin
 from calve.settings.problems import SettingsProblem
@@ -16,11 +13,10 @@ from calve.sources.settings import SourceSettings
 
 if TYPE_CHECKING:
     from calve.processors.masking import Masks
-    from calve.sources.source import SourceTable
 
-__all__ = ["mask_faults", "masked_table", "masks_of", "without_masks"]
+__all__ = ["KEY_HINT", "mask_faults", "masks_of", "without_masks"]
 
-_KEY_HINT = "only `hash` keeps the values of a key different; hash it, or leave it as it is"
+KEY_HINT = "only `hash` keeps the values of a key different; hash it, or leave it as it is"
 
 
 def masks_of(settings: PipelineSettings) -> Masks | None:
@@ -51,50 +47,9 @@ def mask_faults(pipeline: PipelineSettings) -> Iterator[SettingsProblem]:
         for name in getattr(sink.value, "identifier_columns", ()):
             if (mask := masks.of(name)) and not mask[0].is_unique:
                 why = (
-                    f"{sink.path} has {name} in its key, and `{mask[0].action}` makes different keys equal: {_KEY_HINT}"
+                    f"{sink.path} has {name} in its key, and `{mask[0].action}` makes different keys equal: {KEY_HINT}"
                 )
                 yield pipeline.problem(_path_of(pipeline, mask[1]), why)
-
-
-def masked_table(table: SourceTable, masks: Masks) -> SourceTable:
-    """Return a source table as its masked rows are.
-
-    Raises:
-        SettingsError: A mask makes different keys equal, or there are none any more.
-    """
-    from calve.processors.masking import description
-
-    schema: dict[str, Any] = json.loads(table.schema_json)
-    keys, fields = schema.get("identifier-field-ids", []), []
-    for field in schema["fields"]:
-        mask = masks.of(field["name"])
-        if mask is None:
-            fields.append(field)
-            continue
-        entry, processor = mask
-        if field["id"] in keys and not entry.is_unique:
-            message = f"The column {field['name']} is in the key of {table.name}, and `{entry.action}` does not keep it"
-            raise SettingsError(message, step="settings", target=table.name, hint=_KEY_HINT[:1].upper() + _KEY_HINT[1:])
-        if entry.action != "drop":
-            kind = {"type": "string"} if entry.action in TEXT_ACTIONS else {}
-            doc = description(field.get("doc", ""), entry, processor)
-            fields.append({**_with_default(field, mask), **kind, "doc": doc})
-    text = json.dumps({**schema, "fields": fields}, separators=(",", ":"))
-    return replace(table, schema_json=text)
-
-
-def _with_default(field: Mapping[str, Any], mask: tuple[Any, MaskColumns]) -> dict[str, Any]:
-    """Return a field whose defaults are masked like values; one that cannot be is left out."""
-    from calve.processors.masking import ColumnMasking
-
-    masked = dict(field)
-    for name in ("initial-default", "write-default"):
-        if name in masked:
-            try:
-                masked[name] = ColumnMasking(*mask).of(masked[name])
-            except UnmaskableError:
-                del masked[name]
-    return masked
 
 
 def _path_of(pipeline: PipelineSettings, processor: MaskColumns) -> str:

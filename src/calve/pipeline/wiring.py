@@ -20,7 +20,7 @@ from calve.pipeline.announcer import Announcer, subscriptions
 from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.blueprint import blueprint_of
 from calve.pipeline.letters import PipelineLetters
-from calve.pipeline.masking import masked_table, masks_of, without_masks
+from calve.pipeline.masking import masks_of, without_masks
 from calve.pipeline.plugins import (
     declared,
     narrowed,
@@ -28,6 +28,7 @@ from calve.pipeline.plugins import (
     open_source,
     source_kind,
 )
+from calve.pipeline.row_changes import changed_table
 from calve.pipeline.tables import PipelineTables
 from calve.processors.chain import compiled
 from calve.record.receipt import Misfit
@@ -206,7 +207,8 @@ class PipelineParts:
 
     def _source_tables(self, planned: Planned) -> Sequence[SourceTable]:
         tables = self.source.tables(planned) if isinstance(self.source, OfTables) else []
-        return [masked_table(table, self._masks) for table in tables] if self._masks else tables
+        effects = self._processors.effects if self._processors else None
+        return [changed_table(table, self._masks, effects) for table in tables]
 
     def job(
         self, state_id: str, batch: int, time_tenths: int, number: int, only: Mapping[int, frozenset[TableRef]] | None

@@ -17,6 +17,7 @@ from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, PART, ROW, SCH
 from calve.event.reject import REJECTS, Reject, rejects_table
 from calve.event.validate_json import validated, whole_array
 from calve.expression.scope import TAGS
+from calve.processors.effects import Effects, declared_after, known_effects
 from calve.processors.evaluation import Expression
 from calve.processors.event_batch import EventBatch
 from calve.processors.expressions import Compiler
@@ -39,12 +40,14 @@ class Processors:
         expressions: Their compiled expressions, by kind and text.
         sets: The metadata attributes that they may set, `TAGS` among them.
         splits: Whether a processor may split events.
+        effects: What they do to columns; None: that is not known.
     """
 
     entries: tuple[tuple[str, str, ProcessorSettings], ...]
     expressions: Mapping[tuple[str, str], Expression] = field(default_factory=dict)
     sets: tuple[str, ...] = ()
     splits: bool = False
+    effects: Effects | None = None
 
     @property
     def metadata(self) -> frozenset[str]:
@@ -75,7 +78,8 @@ def compiled(plugins: Sequence[Plugin], metadata: Collection[str]) -> Processors
         (plugin.name, plugin.path, plugin.value.shipped() if hasattr(plugin.value, "shipped") else plugin.value)
         for plugin in plugins
     )
-    return Processors(entries, compiler.known, sets, any(getattr(step, "splits", False) for step in steps))
+    splits = any(getattr(step, "splits", False) for step in steps)
+    return Processors(entries, compiler.known, sets, splits, known_effects(steps))
 
 
 class Processed(NamedTuple):
@@ -198,8 +202,8 @@ class Chain:
         """Return the columns that processed events keep."""
         kept = rows.drop_columns([name for name in (JSON, ROW, MALFORMED, PART) if name in rows.column_names])
         if SCHEMA in kept.column_names and kept[SCHEMA].null_count < len(kept):  # it is not that of the new events
-            none = pa.DictionaryArray.from_arrays(pa.nulls(len(kept), pa.int32()), pa.array([], pa.string()))
-            kept = kept.set_column(kept.column_names.index(SCHEMA), SCHEMA, none)
+            declared = _declared(kept[SCHEMA], self._processors.effects)
+            kept = kept.set_column(kept.column_names.index(SCHEMA), SCHEMA, declared)
         return kept
 
 
@@ -243,6 +247,15 @@ class _Found:
         if (np.diff(numbers) >= 0).all():
             return rows
         return rows.combine_chunks().take(pa.array(np.argsort(numbers, kind="stable")))
+
+
+def _declared(schemas: pa.ChunkedArray, effects: Effects | None) -> pa.DictionaryArray:
+    """Return the schemas of processed events, from those of the events; null if they are not known."""
+    if effects is None:
+        return pa.DictionaryArray.from_arrays(pa.nulls(len(schemas), pa.int32()), pa.array([], pa.string()))
+    column = whole_array(schemas.unify_dictionaries())
+    texts = pa.array([declared_after(effects, text) for text in column.dictionary.to_pylist()], pa.string())
+    return pa.DictionaryArray.from_arrays(column.indices, texts)
 
 
 def _with_texts(rows: pa.Table, texts: pa.Array) -> pa.Table:

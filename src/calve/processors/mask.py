@@ -28,6 +28,18 @@ class UnmaskableError(ValueError):
     """An action does not apply to a value; the message does not have the value."""
 
 
+def _hash(key: str, encoding: str) -> Callable[[str], str]:
+    """Return the function HMAC-SHA-256 with a key; the key itself is hashed once (a copy costs less than a new one)."""
+    keyed = hmac.new(key.encode(), digestmod="sha256")
+
+    def hashed(text: str) -> str:
+        digest = keyed.copy()
+        digest.update(text.encode())
+        return digest.hexdigest() if encoding == "hex" else b64encode(digest.digest()).decode()
+
+    return hashed
+
+
 @dataclass(frozen=True)
 class ColumnMask:
     """Some columns, and what happens to their values. NULL stays NULL."""
@@ -60,7 +72,7 @@ class ColumnMask:
         """
         match self.action:
             case "hash":
-                return processor.hashed
+                return _hash(processor.key or "", processor.encoding)
             case "fixed":
                 return lambda text: self.value
             case "format":
@@ -124,12 +136,6 @@ class MaskColumns:
             for index, name in enumerate(entry.names):
                 if not name.strip():
                     yield f"columns[{number}].names[{index}]", "a column has no empty name"
-
-    def hashed(self, text: str) -> str:
-        """Return the keyed hash of a text."""
-        assert self.key is not None
-        digest = hmac.digest(self.key.encode(), text.encode(), "sha256")
-        return digest.hex() if self.encoding == "hex" else b64encode(digest).decode()
 
     def steps(self, compiler: object) -> Iterable[object]:
         """Masks are not steps of a chain.

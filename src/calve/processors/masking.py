@@ -270,7 +270,8 @@ class ColumnMasking:
     def __init__(self, entry: ColumnMask, processor: MaskColumns) -> None:
         self.action = entry.action
         self._is_text = entry.action in TEXT_ACTIONS
-        self._function = functools.lru_cache(_REMEMBERED)(entry.function(processor))
+        self._function = entry.function(processor)
+        self._remembered = functools.lru_cache(_REMEMBERED)(self._function)
 
     def of(self, value: Any) -> Any:
         """Return a masked value, as `processors.fields` has values.
@@ -281,7 +282,7 @@ class ColumnMasking:
         value = opened(value)
         if value is None or self.action == "null":
             return None
-        text = self._function(str(value) if isinstance(value, str) else json_of(value))
+        text = self._remembered(str(value) if isinstance(value, str) else json_of(value))
         return number(text) if type(value) is Number and not self._is_text else text
 
     def column(self, column: pa.Array) -> tuple[pa.Array, dict[int, str]]:

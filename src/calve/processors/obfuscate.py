@@ -108,9 +108,10 @@ class Obfuscate:
             regexes = [rf"\b(?:{regex})\b" for regex in regexes]
         target = FieldKey.checked(self.target) if self.target else None
         when = compiler.condition(self.obfuscate_when)
+        effect = ("text", [FieldKey(self.source)]) if target is None else ("format", target, True)
         tags = tuple(self.tags_on_match_failure)
         source, compute = FieldKey(self.source), self._hidden if self.action.hash is None else self._split
-        return [TextsChange(source, partial(compute, regexes), partial(self._put, target), when, tags)]
+        return [TextsChange(source, partial(compute, regexes), partial(self._put, target), when, tags, effect)]
 
     def _split(self, regexes: list[str], texts: list[str]) -> list[list[str]]:
         """Return the parts of each text; each second one is to be hashed."""

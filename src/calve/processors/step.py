@@ -143,6 +143,7 @@ class TextsChange:
         change: Changes an event, given the key, the string and the result; as in `ChangeStep`.
         when: As in `ChangeStep`.
         tags: As in `ChangeStep`.
+        effect: What it does to columns (`processors.effects`); empty: unknown.
     """
 
     source: FieldKey
@@ -150,6 +151,7 @@ class TextsChange:
     change: Callable[[FieldKey, Event, str, Any], bool]
     when: Evaluation | None = None
     tags: Sequence[str] = ()
+    effect: tuple[Any, ...] = ()
 
     def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
         """Change the events."""
@@ -175,7 +177,10 @@ class AttributeStep:
         texts: Returns its text for each of some rows of a batch; None for a row that gets none.
         overwrites: Whether it replaces what an earlier step has set.
         when: As in `ChangeStep`.
+        effect: It does nothing to columns.
     """
+
+    effect: ClassVar[tuple[str, ...]] = ("attribute",)
 
     name: str
     texts: Callable[[EventBatch, Sequence[int]], Sequence[str | None]]

@@ -105,7 +105,8 @@ class SubstituteEntry:
     def step(self, compiler: Compiler) -> ProcessorStep:
         """Build the step."""
         compute = partial(replace_all, regex=self.from_, with_=replacement(self.to, self.from_))
-        return TextsChange(FieldKey(self.source), compute, _put_changed, compiler.condition(self.substitute_when))
+        source, when = FieldKey(self.source), compiler.condition(self.substitute_when)
+        return TextsChange(source, compute, _put_changed, when, effect=("text", [source]))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,191 @@
+"""What processors do to the columns of rows, known before the first row: from what their steps say of themselves.
+
+A step describes itself by texts (`core_step`, or `effect` where the core does not know it), so what it does and what it
+declares are one thing. Steps without a description, and steps whose condition would give a column two names or types,
+have no known effect: they cannot change rows whose columns are known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from calve.event.envelope.schema import Field, field_of, text_of
+from calve.processors.fields import FieldKey
+from calve.processors.step import ProcessorStep
+from calve.table.kinds import named
+
+__all__ = [
+    "ChangedColumn",
+    "Effects",
+    "LostKeyError",
+    "UnknownEffectError",
+    "declared_after",
+    "effects_of",
+    "known_effects",
+]
+
+_CONVERTED = {"integer": "int", "long": "long", "double": "double", "string": "string", "boolean": "boolean"}
+_TEXTS = frozenset(("lower", "upper", "trim", "truncate", "text"))
+"""Steps that change texts in their place; a column of another type becomes text, too."""
+_ADDS = frozenset(("put", "format"))
+
+
+class UnknownEffectError(ValueError):
+    """The effect of a processor on columns is not known before it runs; the message says why."""
+
+
+class LostKeyError(ValueError):
+    """A processor removes a column of a key, or makes different keys equal; the message is the column."""
+
+
+class ChangedColumn(NamedTuple):
+    """A column after processors.
+
+    Attributes:
+        source: The column that it was, or is a copy of; None: it is new.
+        kind: Its new type, a word of Iceberg's, or `null` if it is always null; None: that of `source`.
+    """
+
+    source: str | None
+    kind: str | None = None
+
+
+@dataclass(frozen=True)
+class Effects:
+    """What the processors of a pipeline do to columns.
+
+    Attributes:
+        steps: The descriptions of all steps, in order.
+    """
+
+    steps: tuple[tuple[Any, ...], ...]
+
+    def of(self, names: Iterable[str], keys: Collection[str] = ()) -> Mapping[str, ChangedColumn]:
+        """Return the columns of processed rows by name.
+
+        Args:
+            names: The columns of the rows.
+            keys: Those of the key.
+
+        Raises:
+            LostKeyError: The rows would lose their key.
+        """
+        columns = _Columns(names, keys)
+        for step in self.steps:
+            columns.apply(*step)
+        return columns.by_name
+
+
+def effects_of(steps: Sequence[ProcessorStep]) -> Effects:
+    """Return the effects of steps.
+
+    Raises:
+        UnknownEffectError: One has none that is known.
+    """
+    return Effects(tuple(map(_effect, steps)))
+
+
+def known_effects(steps: Sequence[ProcessorStep]) -> Effects | None:
+    """Return the effects of steps; None if they are not known."""
+    try:
+        return effects_of(steps)
+    except UnknownEffectError:
+        return None
+
+
+def declared_after(effects: Effects, text: str) -> str:
+    """Return the declaration of processed rows, from that of the rows (`event.envelope.schema`)."""
+    row = field_of(text)
+    fields = {field.name: field for field in row.fields}
+    changed = [_field(name, column, fields) for name, column in effects.of(fields).items()]
+    return text_of(replace(row, fields=tuple(changed)))
+
+
+def _field(name: str, column: ChangedColumn, fields: Mapping[str, Field]) -> Field:
+    source = Field(name, "null") if column.source is None else replace(fields[column.source], name=name)
+    if column.kind is None:
+        return source
+    kind = "null" if column.kind == "null" else named(column.kind).field
+    return Field(name, kind, doc=source.doc)
+
+
+def _effect(step: ProcessorStep) -> tuple[Any, ...]:
+    effect: tuple[Any, ...] = getattr(step, "effect", ()) or getattr(step, "core_step", ())
+    if not effect:
+        raise UnknownEffectError("what it does to columns is only known from each event")
+    if any(type(part) is FieldKey and part.flat is None for part in _leaves(effect)):
+        raise UnknownEffectError("it changes a field inside of another one")
+    name = effect[0]
+    has_one_effect = name in _TEXTS or name in ("drop", "attribute") or (name in _ADDS and not effect[2])
+    if getattr(step, "when", None) is not None and not has_one_effect:
+        raise UnknownEffectError("it has a condition, so a column would have two types or names")
+    if name == "put" and effect[3][:1] in ("{", "["):
+        raise UnknownEffectError("it adds an object or a list")
+    return effect
+
+
+def _leaves(step: Iterable[Any]) -> Iterator[Any]:
+    for part in step:
+        yield from _leaves(part) if isinstance(part, list | tuple) else (part,)
+
+
+class _Columns:
+    """Columns while processors change them."""
+
+    def __init__(self, names: Iterable[str], keys: Collection[str]) -> None:
+        self.by_name = {name: ChangedColumn(name) for name in names}
+        self._keys = set(keys)
+
+    def apply(self, name: str, *parts: Any) -> None:
+        if name in _TEXTS:
+            self._convert([key.flat for key in parts[0]], "string", keeps=False)
+        elif name == "convert":
+            self._convert([parts[0].flat], _CONVERTED[parts[1]], keeps=parts[1] == "string")
+        elif name in _ADDS:
+            self._put(parts[0].flat, parts[1], ChangedColumn(None, _kind(parts[2]) if name == "put" else "string"))
+        elif name == "point":
+            source, key, overwrites = parts
+            self._put(key.flat, overwrites, self.by_name.get(source.flat, ChangedColumn(None, "null")))
+        elif name in ("copy", "rename"):
+            self._move(parts[0].flat, parts[1].flat, parts[2], stays=name == "copy")
+        elif name in ("delete", "select"):
+            chosen = {key.flat for key in parts[0]}
+            self._remove([column for column in self.by_name if (column in chosen) == (name == "delete")])
+
+    def _convert(self, names: Iterable[str], kind: str, keeps: bool) -> None:
+        """Give columns a type; `keeps`: different values stay different."""
+        for name in names:
+            if name in self.by_name:
+                self._check_key([] if keeps else [name])
+                self.by_name[name] = ChangedColumn(self.by_name[name].source, kind)
+
+    def _put(self, name: str, overwrites: bool, column: ChangedColumn) -> None:
+        if overwrites or name not in self.by_name:
+            self._check_key([name])
+            self.by_name[name] = column
+
+    def _move(self, source: str, name: str, overwrites: bool, stays: bool) -> None:
+        if source not in self.by_name or (name in self.by_name and not overwrites):
+            return
+        self._put(name, overwrites, self.by_name[source])
+        if not stays:
+            del self.by_name[source]
+            self._keys = {name if key == source else key for key in self._keys}
+
+    def _remove(self, names: Collection[str]) -> None:
+        self._check_key(names)
+        for name in names:
+            del self.by_name[name]
+
+    def _check_key(self, names: Collection[str]) -> None:
+        for name in self._keys.intersection(names):
+            raise LostKeyError(name)
+
+
+def _kind(text: str) -> str:
+    """Return the type of a constant, given as JSON that is no object and no list."""
+    if text[0] in '"tfn':
+        return {'"': "string", "n": "null"}.get(text[0], "boolean")
+    return "double" if not {*text}.isdisjoint(".eE") else "long"

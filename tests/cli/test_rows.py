@@ -63,6 +63,16 @@ def test_tables_are_listed_with_rows_files_and_places(lake: Shell) -> None:
     assert table["columns"][2] == {"name": "total", "type": "decimal(9, 2)"}
 
 
+def test_a_table_that_cannot_be_opened_does_not_hide_the_others(lake: Shell) -> None:
+    for file in (lake.folder / "lakehouse/shop/empty/metadata").glob("*.metadata.json"):
+        file.unlink()
+    result = lake("tables")
+    assert result.exit_code == 1
+    assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [["shop.empty", "?"], ["shop.orders", "5"]]
+    assert "shop.empty" in result.stderr
+    assert json.loads(lake("tables", "--json").stdout)["tables"][0].keys() == {"table", "error"}
+
+
 def test_rows_are_shown_with_chosen_columns_conditions_and_limit(lake: Shell) -> None:
     result = lake("show", "shop.orders", "--columns", "id,total", "--where", "total > 5 OR id = 2")
     assert result.exit_code == 0, result.output

@@ -13,6 +13,7 @@ from calve.catalog.sqlite import embedded
 from calve.cli.main import calve as command
 from calve.errors import SettingsError
 from calve.operate.database_address import DatabaseAddress, is_database
+from calve.operate.quick import catalog_in, database_pipeline
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from kit.running import Calve
@@ -81,13 +82,24 @@ def test_the_pipeline_of_a_load_is_printed_without_the_password() -> None:
 
 def test_databases_have_pipelines_of_their_own() -> None:
     addresses = ("postgres://a/x", "postgres://b/x", "postgres://a:1/x", "postgres://a/y", "mysql://a/x", "mysql://a")
-    assert len({DatabaseAddress.of(address).pipeline for address in addresses}) == len(addresses)
+    assert len({DatabaseAddress.of(address).pipeline() for address in addresses}) == len(addresses)
+
+
+def test_each_folder_is_loaded_from_the_beginning() -> None:
+    address = DatabaseAddress.of("mysql://db/shop")
+    names = [
+        name for folder in ("lakehouse", "a", "b") for name in database_pipeline(address, (), (), catalog_in(folder))
+    ]
+    assert len(set(names)) == 3
+    assert names[0] == address.pipeline()
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("in/*.csv",), "The table is missing"),
+        (("mongodb://h/x", "a.b"), "mongodb: is no source of calve load"),
+        (("jdbc:mysql://h/x",), "It reads files, s3://, postgres:// and mysql://"),
         (("in/*.csv", "a.b", "--tables", "x.*"), "--tables is not for files"),
         (("in/*.csv", "a.b", "--keep-slot"), "--keep-slot is not for files"),
         (("postgres://db/shop", "--key", "id"), "--key is not for a database"),

@@ -18,6 +18,7 @@ from calve.cli.init_sources import SOURCES
 from calve.cli.output import echo
 from calve.errors import CalveError, SettingsError
 from calve.observe.humanize import harmless
+from calve.operate.database_address import PASSWORDS
 
 __all__ = ["init"]
 
@@ -111,6 +112,8 @@ def _found(answers: Answers) -> Proposal:
         return proposal(answers, pipeline.source.value)
     except CalveError as error:
         echo(f"The source was not looked into: {error.message}", err=True)
+        if variable := PASSWORDS.get(answers.source):
+            echo(f"The password is read from the variable {variable}; it goes into no file", err=True)
         return Proposal(key=answers.key)
 
 

@@ -16,6 +16,7 @@ from calve.cli import options
 from calve.cli.help import Command
 from calve.cli.output import echo
 from calve.cli.run import run
+from calve.credentials import without_credentials
 from calve.errors import SettingsError
 from calve.operate.database_address import DatabaseAddress, is_database
 from calve.operate.quick import catalog_in, database_pipeline, load_pipeline
@@ -138,6 +139,11 @@ def _check(source: str, target: str | None, chosen: Mapping[str, Any], address: 
     Raises:
         SettingsError: With the way out.
     """
+    scheme = source.partition("://")[0] if "://" in source else ""
+    if source.startswith("jdbc:") or (address is None and scheme not in ("", "s3", "file")):
+        message = f"{source.partition(':')[0]}: is no source of calve load"
+        hint = "It reads files, s3://, postgres:// and mysql://; calve init --help has further sources"
+        raise SettingsError(message, step="settings", target=without_credentials(source), hint=hint)
     of_files, of_databases = ("key", "delimiter", "encoding", "allow_empty"), ("tables", "exclude", "keep_slot")
     what = "files" if address is None else "a database"
     for name in of_databases if address is None else of_files:

@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from calve.errors import SettingsError
 
-__all__ = ["DatabaseAddress", "is_database"]
+__all__ = ["PASSWORDS", "DatabaseAddress", "is_database"]
 
 _KINDS = {"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
 _PORTS = {"postgres": 5432, "mysql": 3306}
@@ -87,11 +87,15 @@ class DatabaseAddress:
         """The tables that are read if none are named."""
         return ["public.*"] if self.kind == "postgres" else [f"{self.database or '*'}.*"]
 
-    @property
-    def pipeline(self) -> str:
-        """The name of the pipeline that loads it: no two databases share one."""
+    def pipeline(self, folder: str = "") -> str:
+        """Return the name of the pipeline that loads it into a folder: no two databases and no two folders share one.
+
+        Args:
+            folder: Where the tables are; empty: in that of every sink.
+        """
         words = re.sub("[^A-Za-z0-9]+", "-", self.database or self.host).strip("-")[:40] or "database"
-        digest = hashlib.sha256(f"{self.kind} {self.host} {self.port} {self.database}".encode()).hexdigest()
+        database = f"{self.kind} {self.host} {self.port} {self.database}{folder and f' {folder}'}"
+        digest = hashlib.sha256(database.encode()).hexdigest()
         return f"load-{words}-{digest[:8]}"
 
     def source(self, tables: Sequence[str] = (), excluded: Sequence[str] = ()) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def database_pipeline(
         "schema_evolution": True,
     }
     sink |= {"catalog": dict(catalog)} if catalog else {}
-    return {address.pipeline: {"source": source, "sink": [{"iceberg": sink}]}}
+    return {address.pipeline(catalog.get("warehouse", "")): {"source": source, "sink": [{"iceberg": sink}]}}
 
 
 def catalog_in(folder: str) -> dict[str, str]:

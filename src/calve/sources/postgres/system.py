@@ -55,6 +55,7 @@ class PostgresSystem(DatabaseSystem):
         parts = self._parts
         parts.settings = slots.named(parts.settings, parts.files, parts.pipeline, begun is not None)
         if begun is None:
+            slots.keep(parts.settings, parts.files, parts.pipeline)
             check(parts.settings, parts.pipeline)
         name = f"calve {parts.pipeline}"
         with (
@@ -66,7 +67,8 @@ class PostgresSystem(DatabaseSystem):
                 begun = self._begin(connection, database)
             else:
                 self._go_on(begun, database.name)
-                slots.require_slot(database, parts.settings, parts.pipeline)
+                slots.require_slot(database, parts.settings, parts.files, parts.pipeline)
+                slots.keep(parts.settings, parts.files, parts.pipeline)
                 self._new_tables.add(connection, database)
                 if parts.folder.is_shared:
                     release.end_former(database, parts.settings, parts.pipeline, parts.lines)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from calve.errors import PositionLostError, SourceError
+from calve.errors import PositionLostError, SettingsError, SourceError
 from calve.sources.postgres import source
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.slot import release
@@ -194,3 +194,18 @@ def test_all_rights_that_a_user_lacks_are_named_at_once_and_the_sql_gives_them(
     follower.read()
     assert ids(follower) == [1, 2]
     assert [row["id"] for row in follower.rows["seen"].values()] == [3]
+
+
+def test_another_slot_that_does_not_exist_is_refused_and_the_first_one_continues(
+    server: Postgres, tmp_path: Path
+) -> None:
+    follower = followed(server, "other_slot", tmp_path)
+    settings = follower.settings
+    follower.settings = replace(settings, slot="mistyped")
+    with pytest.raises(SettingsError, match="the changes since the last run are in the slot other_slot") as refused:
+        follower.read()
+    assert "set slot: other_slot" in refused.value.hint
+    server.run("insert into t values (2)", database="other_slot")
+    follower.settings = replace(settings, slot=None)  # the state keeps the name
+    follower.read()
+    assert ids(follower) == [1, 2]

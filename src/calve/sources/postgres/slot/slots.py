@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from dataclasses import dataclass, replace
 
-from calve.errors import PositionLostError, SourceError, SourceUnavailableError
+from calve.errors import PositionLostError, SettingsError, SourceError, SourceUnavailableError
 from calve.observe.log import Log
 from calve.sources.database.connection import ServerError
 from calve.sources.database.failure import LOAD_AGAIN
@@ -16,7 +16,7 @@ from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.postgres.slot.waits import log_waits, open_writers
 from calve.sources.source_files import SourceFiles, encoded, read_json
 
-__all__ = ["PLUGIN", "NewSlot", "acquire_slot", "named", "require_slot", "temporary_slot", "try_position"]
+__all__ = ["PLUGIN", "NewSlot", "acquire_slot", "keep", "named", "require_slot", "temporary_slot", "try_position"]
 
 PLUGIN = "pgoutput"
 _FAILOVER = 170_000
@@ -44,17 +44,19 @@ class NewSlot:
 
 
 def named(settings: PostgresSettings, files: SourceFiles, pipeline: str, has_begun: bool) -> PostgresSettings:
-    """Return settings with the slot's name, which a state keeps until the configuration has another one.
+    """Return settings with the slot's name, which a state keeps until the configuration has another one that exists."""
+    former = settings.former_slot_of(pipeline) if has_begun else None
+    return replace(settings, slot=settings.slot or read_json(files, _FILE) or former or settings.slot_of(pipeline))
+
+
+def keep(settings: PostgresSettings, files: SourceFiles, pipeline: str) -> None:
+    """Write down the slot's name.
 
     Raises:
         WriteError: It cannot be written down.
     """
-    former = settings.former_slot_of(pipeline) if has_begun else None
-    kept = read_json(files, _FILE)
-    name = settings.slot or kept or former or settings.slot_of(pipeline)
-    if name != kept:
+    if (name := settings.slot_of(pipeline)) != read_json(files, _FILE):
         files.write(_FILE, encoded(name))
-    return replace(settings, slot=name)
 
 
 def acquire_slot(connection: PostgresConnection, settings: PostgresSettings, pipeline: str, lines: Log) -> NewSlot:
@@ -138,16 +140,22 @@ def try_position(connection: PostgresConnection, settings: PostgresSettings, pip
         return None
 
 
-def require_slot(database: PostgresCatalog, settings: PostgresSettings, pipeline: str) -> None:
+def require_slot(database: PostgresCatalog, settings: PostgresSettings, files: SourceFiles, pipeline: str) -> None:
     """Check that the slot of a pipeline that has run before still has its changes.
 
     Raises:
         PositionLostError: It does not.
+        SettingsError: The configuration names another slot than before, which does not exist.
     """
     name = settings.slot_of(pipeline)
     slot = database.slot(name)
     if slot is not None and slot.status != _LOST:
         return
+    kept = read_json(files, _FILE)
+    if slot is None and kept and kept != name and database.slot(kept) is not None:
+        message = f"There is no slot {name} at {settings.shown}: the changes since the last run are in the slot {kept}"
+        hint = f"Remove `slot`, or set slot: {kept}. To begin with another slot: a new --state and an empty target"
+        raise SettingsError(message, step=_STEP, target=settings.shown, hint=hint)
     why = "does not exist any more" if slot is None else "has lost changes: the server removed the log that it needs"
     raise PositionLostError(
         f"The slot {name} at {settings.shown} {why}",

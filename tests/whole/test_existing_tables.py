@@ -18,7 +18,7 @@ def yaml(**options) -> str:
 
 
 def test_options_that_an_existing_table_does_not_follow_and_a_table_that_is_gone_are_said(calve) -> None:
-    job = calve(yaml(partition_by=["day(tz)"], table_properties={"a": "1"}))
+    job = calve(yaml(partition_by=["day(tz)"], sort_by=["id desc"], table_properties={"a": "1"}))
 
     def said(number: int) -> str:
         """Return what a run says that reads one more event."""
@@ -32,11 +32,13 @@ def test_options_that_an_existing_table_does_not_follow_and_a_table_that_is_gone
     assert "no event has tz of partition_by; shop.t has the column all the same, a timestamptz" in first
     assert "only for new tables" not in first
     assert "only for new tables" not in said(2)
-    job.configure(yaml(partition_by=["day(ts)"], table_properties={"a": "1", "b": "2", "format-version": "3"}))
+    properties = {"a": "1", "b": "2", "format-version": "3"}
+    job.configure(yaml(partition_by=["day(ts)"], sort_by=["id"], table_properties=properties))
     changed = said(3)
     assert (
         "partition_by is only for new tables: shop.t is partitioned by day(tz), not by day(ts). ALTER TABLE" in changed
     )
+    assert "sort_by is only for new tables: shop.t is sorted by id desc, not by id asc. ALTER TABLE" in changed
     assert "of shop.t b is not set, not 2, format-version is 2, not 3. ALTER TABLE" in changed
     lakehouse = SqlCatalog("lakehouse", uri=f"sqlite:///{job.folder}/lakehouse/catalog.db")
     lakehouse.drop_table("shop.t")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from calve.observe.humanize import listed
 from calve.sinks.iceberg.settings import IcebergSettings
-from calve.table.definition import partition_spec_fields
+from calve.table.definition import partition_spec_fields, sort_fields
 from calve.table.loaded import MARK, Table
 
 __all__ = ["ignored_options", "other_pipelines"]
@@ -15,7 +15,7 @@ _REPLAY = ".replay"
 
 
 def ignored_options(table: Table, settings: IcebergSettings) -> Iterator[str]:
-    """Yield sentences about partitions and properties of the settings that a table does not have, with the remedy."""
+    """Yield sentences about settings that a table does not have (partitions, order, properties), with the remedy."""
     wanted = [f"{transform}({column})" for column, transform in partition_spec_fields(settings.partition_fields)]
     current = [
         f"{field.transform}({table.schema.find_column_name(field.source_id)})"
@@ -26,8 +26,9 @@ def ignored_options(table: Table, settings: IcebergSettings) -> Iterator[str]:
         option = "schema.partition_spec" if settings.schema else "partition_by"
         yield (
             f"{option} is only for new tables: {table.identifier} is partitioned by {', '.join(current) or 'nothing'}, "
-            f"not by {', '.join(wanted)}. ALTER TABLE … REPLACE PARTITION FIELD changes that"
+            f"not by {', '.join(wanted)}. ALTER TABLE … {'REPLACE' if current else 'ADD'} PARTITION FIELD changes that"
         )
+    yield from _ignored_order(table, settings)
     differing = [
         f"{key} is {table.properties.get(key, 'not set')}, not {value}"
         for key, value in settings.table_properties.items()
@@ -41,6 +42,18 @@ def ignored_options(table: Table, settings: IcebergSettings) -> Iterator[str]:
         yield (
             f"table_properties are only for new tables; of {table.identifier} {', '.join(differing)}. "
             "ALTER TABLE … SET TBLPROPERTIES changes that"
+        )
+
+
+def _ignored_order(table: Table, settings: IcebergSettings) -> Iterator[str]:
+    wanted = [f"{column} {direction}" for column, direction in sort_fields(settings.sort_by)]
+    current = [
+        f"{table.schema.find_column_name(field.source_id)} {field.direction.value}" for field in table.sort_order.fields
+    ]
+    if wanted and wanted != current:
+        yield (
+            f"sort_by is only for new tables: {table.identifier} is sorted by {', '.join(current) or 'nothing'}, "
+            f"not by {', '.join(wanted)}. ALTER TABLE … WRITE ORDERED BY changes that"
         )
 
 

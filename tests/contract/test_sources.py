@@ -22,7 +22,7 @@ from calve.pipeline.plugins import PLUGINS, open_source
 from calve.settings import parse_text
 from calve.sources.s3.objects import store_of
 from calve.sources.s3.settings import AwsAccount
-from calve.sources.source import EVENT
+from calve.sources.source import EVENT, stop
 from calve.state.local_folder import LocalFolder
 from kit.running import post, until
 from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY
@@ -220,7 +220,7 @@ def test_every_event_is_in_one_batch_and_a_split_reads_the_same_each_time(world,
     assert numbers(event for events in first for event in events) == list(range(COUNT))
     assert [read(source, planned) for planned in batches] == first
     assert not source.backlog(position)
-    source.stop()
+    stop(source)
 
 
 def test_a_position_survives_a_restart_and_nothing_comes_twice(world, tmp_path):
@@ -232,15 +232,15 @@ def test_a_position_survives_a_restart_and_nothing_comes_twice(world, tmp_path):
     for planned in batches:
         source.acknowledge(planned)
         source.acknowledge(planned)  # a crash may repeat it
-    source.stop()
+    stop(source)
     again = opened(world.yaml, tmp_path)
     again.start(position, once=False)
     assert again.plan(position, 1 << 30) is None
     world.feed(again, numbered(1000, 500))
     batches, _ = plan_all(again, position)
     assert numbers(event for planned in batches for event in read(again, planned)) == list(range(1000, 1500))
-    again.stop()
-    again.stop()
+    stop(again)
+    stop(again)
 
 
 def test_a_batch_that_was_planned_and_not_committed_reads_the_same_after_a_restart(world, tmp_path):
@@ -249,13 +249,13 @@ def test_a_batch_that_was_planned_and_not_committed_reads_the_same_after_a_resta
     world.feed(source, numbered(0, 1000))
     [planned], _ = plan_all(source, None)
     first = read(source, planned)
-    source.stop()
+    stop(source)
     again = opened(world.yaml, tmp_path)
     again.start(planned.position, True, [planned])
     assert read(again, planned) == first
     assert again.plan(planned.position, 1 << 30) is None
     again.acknowledge(planned)
-    again.stop()
+    stop(again)
 
 
 def test_once_ends_with_what_was_there_at_the_start(world, tmp_path):
@@ -263,10 +263,10 @@ def test_once_ends_with_what_was_there_at_the_start(world, tmp_path):
     source.start(None, once=False)
     world.feed(source, numbered(0, 300))
     if not isinstance(world, Requests):
-        source.stop()
+        stop(source)
         source = opened(world.yaml, tmp_path)
         source.start(None, once=True)
         world.feed(source, numbered(300, 300))
     batches, _ = plan_all(source, None)
     assert numbers(event for planned in batches for event in read(source, planned)) == list(range(300))
-    source.stop()
+    stop(source)

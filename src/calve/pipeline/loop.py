@@ -31,7 +31,7 @@ from calve.pipeline.table_commits import TableCommits
 from calve.pipeline.upkeep import Upkeep
 from calve.pipeline.wiring import PipelineParts
 from calve.record.staged import StagedBatch
-from calve.sources.source import HasCondition, Listens, Planned
+from calve.sources.source import HasCondition, Listens, Planned, stop
 from calve.stop_point import stop_at
 
 __all__ = ["Loop", "RunMode"]
@@ -120,7 +120,7 @@ class Loop:
                     check_complete(wiring.source, self._mode.allow_empty)
             is_failed = False
         finally:
-            wiring.source.stop()
+            stop(wiring.source)
             self._committer.stop()
             wiring.announcer.close(is_failed)
             self._upkeep.stop()
@@ -257,7 +257,7 @@ class Loop:
 
     def _drain(self) -> None:
         """Stop accepting events, write the accepted ones, and commit everything staged."""
-        self._wiring.source.stop()
+        stop(self._wiring.source)
         self._status.set_state("draining")
         deadline = time.monotonic() + _DRAIN_SECONDS
         while self._wiring.source_accepts and not self._is_paused() and time.monotonic() < deadline:

@@ -53,8 +53,10 @@ __all__ = [
     "SourceTable",
     "Split",
     "StartPosition",
+    "Stops",
     "StopsTables",
     "no_shared_targets",
+    "stop",
 ]
 
 Position = dict[str, Any]
@@ -182,10 +184,6 @@ class Source(Protocol):
         """Release the events of a committed batch. Called in the order of batches; may be repeated after a crash."""
         ...
 
-    def stop(self) -> None:
-        """Stop accepting events, and close. May be called twice."""
-        ...
-
 
 @dataclass(frozen=True)
 class StartPosition:
@@ -201,6 +199,21 @@ class StartPosition:
     at: Literal["earliest", "latest", "group"] | None = None
     offsets: Mapping[str, Mapping[int, int]] | None = None
     timestamp_ms: int | None = None
+
+
+@runtime_checkable
+class Stops(Protocol):
+    """A source that accepts events, or keeps something open."""
+
+    def stop(self) -> None:
+        """Stop accepting events, and close. May be called twice."""
+        ...
+
+
+def stop(source: Source) -> None:
+    """Stop a source, if there is anything to stop. May be repeated."""
+    if isinstance(source, Stops):
+        source.stop()
 
 
 @runtime_checkable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from calve.errors import SourceError
 from calve.event.columns import MALFORMED
-from calve.sources.source import Source
+from calve.sources.source import Source, stop
 
 __all__ = ["try_first_event", "try_start"]
 
@@ -18,7 +18,7 @@ def try_start(source: Source) -> None:
     try:
         source.start(None, True)
     finally:
-        source.stop()
+        stop(source)
 
 
 def try_first_event(source: Source) -> None:
@@ -32,7 +32,7 @@ def try_first_event(source: Source) -> None:
         planned = source.plan(None, 1)
         events = next(source.reader.read(planned.splits[0]), None) if planned else None
     finally:
-        source.stop()
+        stop(source)
     if events and MALFORMED in events.schema.names and (reason := events[MALFORMED][0].as_py()):
         hint = "Correct the file, or the source's codec; otherwise `run` makes the file a dead letter and continues"
         raise SourceError(reason, step="connect", target="source", hint=hint)

@@ -99,7 +99,6 @@ def test_each_file_is_read_once_whatever_restarts(tmp_path: Path) -> None:
     assert first
     files.acknowledge(first)
     files.acknowledge(first)
-    files.stop()
     write(tmp_path, "b.ndjson")
     files = opened(tmp_path)
     files.start(first.position, once=True)

@@ -75,7 +75,6 @@ class World:
             found += changes(source, planned)
             self.position = json.loads(json.dumps(planned.position))
             source.acknowledge(planned)
-        source.stop()
         return found
 
 

@@ -183,9 +183,6 @@ class RejectsSource:
                 with contextlib.suppress(OSError):  # it is tried again at the end of the next replay
                     store.remove(file)
 
-    def stop(self) -> None:
-        """Nothing is open."""
-
     def _after(self, position: Position | None) -> list[_Waiting]:
         return [part for part in self._waiting if part.before >= _count(position)]
 

@@ -102,9 +102,6 @@ class FileSource:
         """
         self._files.acknowledge(planned)
 
-    def stop(self) -> None:
-        """Do nothing: nothing stays open."""
-
     def _listed(self) -> list[Found]:
         self._listing.refresh({}, once=True)
         return self._listing.ready({}, once=True)

@@ -140,9 +140,6 @@ class IcebergSource:
         for name, offset in table_offsets.items():
             self._protect(name, offset)
 
-    def stop(self) -> None:
-        """Do nothing: no open resource can lose data."""
-
     def _open_tables(self) -> None:
         planner = None
         reloads = self._settings.on_lost_position == "reload"

@@ -164,9 +164,6 @@ class KafkaSource:
         except SourceError as error:
             self._log.warning(f"offsets not committed to the consumer group: {error}")
 
-    def stop(self) -> None:
-        """Do nothing: no open resource can lose data."""
-
     @property
     def condition(self) -> str:
         """How many topics a pattern has, and why some are stopped."""

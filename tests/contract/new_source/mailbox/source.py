@@ -4,7 +4,6 @@ import pyarrow as pa
 
 from calve.sources.bounds import first_up_to
 from calve.sources.source import ALONE, EVENT, Backlog, Planned, Split
-from calve.state.durable import make_folder
 
 
 class Reader:
@@ -21,7 +20,7 @@ class Mailbox:
         self._folder, self._names = Path(folder.absolute().location), f"*{suffix}"
 
     def start(self, position, once, pending=()):
-        make_folder(self._folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
         self._last = max((letter.body["number"] for letter in self._after(None)), default=0) if once else None
 
     def backlog(self, position):
@@ -34,9 +33,6 @@ class Mailbox:
     def acknowledge(self, planned):
         for letter in planned.splits:
             Path(letter.body["path"]).unlink(missing_ok=True)
-
-    def stop(self):
-        pass
 
     def _after(self, position):
         start, end = position["last"] if position else 0, float("inf") if self._last is None else self._last

@@ -49,7 +49,6 @@ def test_files_that_were_read_without_tail_are_followed_from_their_former_end(lo
     planned = whole.plan(None, 1 << 20)
     assert planned is not None
     whole.acknowledge(planned)
-    whole.stop()
     append(log.with_name("grown.log"), "f\n")
     log.with_name("cut.log").write_text("g\n")
     log.with_name("new.log").write_text("h\n")

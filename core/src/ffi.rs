@@ -1,6 +1,6 @@
-//! The border to Python, and the only unsafe code: the C functions, and Arrow's C data interface.
+//! The functions that Python calls, and the only unsafe code: the C interface, and that of Arrow's data.
 //!
-//! Every function gives a number: 0 and more when it worked, less when it did not; a panic does not cross.
+//! Each function returns 0 or more on success, less than 0 on failure; panics are caught here.
 #![allow(unsafe_code)]
 
 mod avro;

@@ -1,4 +1,4 @@
-//! One object of events and the columns for its fields; it expects the key that came after this one the last time.
+//! One object of events and the columns for its fields; each key predicts the next one, as in the event before.
 
 use crate::column::Column;
 use crate::infer::{write_fields, Folded, Kind, Node, Seen, MOST_FIELDS};

@@ -1,4 +1,4 @@
-//! The border to librdkafka, the one that `confluent_kafka` has loaded: Python looks its functions up.
+//! The interface to librdkafka, the one that `confluent_kafka` has loaded: Python looks its functions up.
 //!
 //! Python creates the consumer, assigns partitions to it and closes it. What is here takes messages out of its queue; that
 //! serves its callbacks, too, of which there is one: `error_cb`.

@@ -44,7 +44,7 @@ class Check:
     name: str
     outcome: Literal["ok", "note", "wrong"]
     found: str
-    mend: str = ""
+    fix: str = ""
 
 
 def checks(state: StateFolder, needs_s3: bool = False) -> Iterator[Check]:
@@ -73,14 +73,14 @@ def _python() -> Check:
 
 def _package(name: str) -> Check:
     prefix, tested = PACKAGES[name]
-    mend = f"pip install '{name}=={tested}'" if tested.count(".") > 1 else f"pip install '{name}~={tested}.0'"
+    fix = f"pip install '{name}=={tested}'" if tested.count(".") > 1 else f"pip install '{name}~={tested}.0'"
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return Check(name, "wrong", "is not installed", mend)
+        return Check(name, "wrong", "is not installed", fix)
     if version.startswith(prefix):
         return Check(name, "ok", version)
-    return Check(name, "wrong", f"{version} is not supported", mend)
+    return Check(name, "wrong", f"{version} is not supported", fix)
 
 
 def _core() -> Check:
@@ -106,16 +106,16 @@ def _jars(needs_s3: bool) -> Iterator[Check]:
         yield Check("cache", "wrong", error.message, error.hint)
         return
     if cache.parent == Path(tempfile.gettempdir()):
-        mend = "Set CALVE_CACHE to a folder that stays, or what is in it is downloaded again"
-        yield Check("cache", "note", f"is {cache}, as the home cannot be written", mend)
+        fix = "Set CALVE_CACHE to a folder that stays, or what is in it is downloaded again"
+        yield Check("cache", "note", f"is {cache}, as the home cannot be written", fix)
     folder = cache / "jars"
     for coordinate in jars.needed(needs_s3):
         _, artifact, version = coordinate.split(":")
         if any(folder.glob(f"*{artifact}-{version}.jar")):
             yield Check("jar", "ok", f"{artifact} {version} in {folder}")
         else:
-            mend = "The first run downloads it. To download it now: calve doctor --fetch" + " --s3" * needs_s3
-            yield Check("jar", "note", f"{artifact} {version} is not in {folder} yet", mend)
+            fix = "The first run downloads it. To download it now: calve doctor --fetch" + " --s3" * needs_s3
+            yield Check("jar", "note", f"{artifact} {version} is not in {folder} yet", fix)
 
 
 def _memory() -> Check:
@@ -153,8 +153,8 @@ def _disk(folder: Path) -> Check:
 def _writable(state: StateFolder, folder: Path) -> Check:
     if folder.is_dir() and os.access(folder, os.W_OK | os.X_OK):
         return Check("state", "ok", f"{state} can be written")
-    mend = f"Get write permission for {folder}, or choose another folder: --state URI"
-    return Check("state", "wrong", f"{state} cannot be written", mend)
+    fix = f"Get write permission for {folder}, or choose another folder: --state URI"
+    return Check("state", "wrong", f"{state} cannot be written", fix)
 
 
 def _store(state: StateFolder) -> Check:
@@ -175,8 +175,8 @@ def _port() -> Check:
         try:
             probe.bind(("", HTTP_PORT))
         except OSError as error:
-            mend = "If this is not Calve itself, set another `port` for the http source"
+            fix = "If this is not Calve itself, set another `port` for the http source"
             return Check(
-                "port", "note", f"{HTTP_PORT}, the default of the http source, is in use ({error.strerror})", mend
+                "port", "note", f"{HTTP_PORT}, the default of the http source, is in use ({error.strerror})", fix
             )
     return Check("port", "ok", f"{HTTP_PORT}, the default of the http source, is free")

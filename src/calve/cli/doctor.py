@@ -54,5 +54,5 @@ def doctor(ctx: click.Context, /, state: str, fetch: bool, s3: bool) -> None:
 def _print_check(check: Check) -> None:
     mark, colour = MARKS[check.outcome]
     click.echo(f"{click.style(mark, fg=colour)}  {check.name:<8} {harmless(check.found)}")
-    if check.mend:
-        echo(f"               → {check.mend}")
+    if check.fix:
+        echo(f"               → {check.fix}")

@@ -87,7 +87,7 @@ class BranchKeys:
             try:
                 return self._found(self._open(identity), search, plan)
             except _UNUSABLE as error:
-                self._begin_anew(identity, str(error))
+                self._rebuild(identity, str(error))
                 return self._found(self._open(identity), search, plan)
         except (*_UNUSABLE, EngineError, OSError, FolderInUseError) as error:
             self._turn_off(error)
@@ -115,7 +115,7 @@ class BranchKeys:
             self.stats = self.stats or KeyIndexStats()
         return self._index
 
-    def _begin_anew(self, identity: str, reason: str) -> None:
+    def _rebuild(self, identity: str, reason: str) -> None:
         self._index = None
         self.stats = self.stats or KeyIndexStats()
         self.stats.rebuilt += 1

@@ -28,13 +28,13 @@ _NUMBERS = re.compile(r"partition|offset|timestamp|ts_ms|pos|lsn")
 """Words in the names of attributes that are numbers."""
 
 
-def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bool) -> Sinks:
+def iceberg_sinks(properties: Properties, transforms: Transforms, applies_changes: bool) -> Sinks:
     """Return routes and sinks.
 
     Args:
         properties: The connector's.
         transforms: Its transforms.
-        keeps_keys: Whether this version of the sink applies updates and deletes by key.
+        applies_changes: Whether this version of the sink applies updates and deletes by key.
 
     Raises:
         SettingsError: The connector names no table.
@@ -42,7 +42,7 @@ def iceberg_sinks(properties: Properties, transforms: Transforms, keeps_keys: bo
     tables = listed(properties.pop("iceberg.tables"))
     field = properties.pop("iceberg.tables.route-field")
     of_tables = _of_tables(properties)
-    shared = _shared(properties, transforms, keeps_keys)
+    shared = _shared(properties, transforms, applies_changes)
     by_key = bool(shared.get("upsert") or shared.get("operation"))
     for name, given in of_tables.items():
         if given.get("id-columns") and not by_key:
@@ -120,10 +120,10 @@ def _remark_on_unknown(properties: Properties, of_tables: dict[str, dict[str, st
             properties.remarks.append((f"iceberg.table.{table}.{name} = {value}", _UNKNOWN))
 
 
-def _shared(properties: Properties, transforms: Transforms, keeps_keys: bool) -> dict[str, Any]:
+def _shared(properties: Properties, transforms: Transforms, applies_changes: bool) -> dict[str, Any]:
     """Return the settings of all sinks."""
     settings: dict[str, Any] = {"catalog": _catalog(properties)}
-    changes = _changes(properties, transforms, keeps_keys)
+    changes = _changes(properties, transforms, applies_changes)
     defaults = {name: properties.pop(f"iceberg.tables.default-{name}") for name in _OF_A_TABLE[1:]}
     if defaults["id-columns"] and not changes:
         properties.remarks.append((f"iceberg.tables.default-id-columns = {defaults['id-columns']}", _NO_KEYS))
@@ -144,9 +144,9 @@ def _shared(properties: Properties, transforms: Transforms, keeps_keys: bool) ->
     return settings
 
 
-def _changes(properties: Properties, transforms: Transforms, keeps_keys: bool) -> dict[str, Any]:
+def _changes(properties: Properties, transforms: Transforms, applies_changes: bool) -> dict[str, Any]:
     """Return how rows are updated and deleted; the sink of Apache Iceberg ignores these properties."""
-    if not keeps_keys:
+    if not applies_changes:
         advice = "Without effect in Apache Iceberg's sink, which only appends; Calve has `operation` and `upsert`"
         properties.remark(advice, "iceberg.tables.cdc-field", "iceberg.tables.upsert-mode-enabled")
         return {"upsert": True} if transforms.is_change_stream else {}

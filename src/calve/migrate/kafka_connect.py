@@ -63,11 +63,11 @@ def pipeline_text(connector: Connector, file: str) -> str:
     return "\n".join(_header(properties, file, next(iter(document)))) + "\n" + text
 
 
-def _document(properties: Properties, name: str, keeps_keys: bool) -> dict[str, Any]:
+def _document(properties: Properties, name: str, applies_changes: bool) -> dict[str, Any]:
     topics = topic_entries(properties)
     transforms = converted(properties)
     source = kafka_source(properties, name, topics, transforms.serde)
-    routes, sinks = iceberg_sinks(properties, transforms, keeps_keys)
+    routes, sinks = iceberg_sinks(properties, transforms, applies_changes)
     rest: dict[str, Any] = {"processor": transforms.processors} if transforms.processors else {}
     rest |= {"route": routes} if routes else {}
     rest["sink"] = sinks

@@ -35,7 +35,7 @@ _CRASHES = 3
 """How often a batch must end Spark's workers before its events are suspected."""
 
 Receipts = list[Receipt]
-Only = dict[int, frozenset[TableRef]] | None
+TablesBySink = dict[int, frozenset[TableRef]] | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,7 +134,7 @@ class Writer:
         receipts: Receipts = []
         splits_read = [number for number in range(len(planned.splits)) if isolation.reads(number)]
         groups, numbers = self._divide(planned, splits_read)
-        only: Only = None if again is None else dict.fromkeys(range(len(groups)), again.targets)
+        only: TablesBySink = None if again is None else dict.fromkeys(range(len(groups)), again.targets)
         is_load = again is None and bool(planned.splits) and all(split.body.get(LOADED) for split in planned.splits)
         if is_load and (lacking := self.wiring.lacking(planned)):
             self.wiring.tables.fit(lacking)
@@ -174,7 +174,7 @@ class Writer:
             hint="If another writer permanently changes this table, stop it, or set schema_evolution: false",
         )
 
-    def _job(self, batch: int, time_tenths: int, number: int = 0, only: Only = None) -> Job:
+    def _job(self, batch: int, time_tenths: int, number: int = 0, only: TablesBySink = None) -> Job:
         return self.wiring.job(self.state_id, batch, time_tenths, number, only)
 
     def _divide(self, planned: Planned, numbers: list[int]) -> tuple[list[list[Split]], list[list[int]]]:

@@ -46,7 +46,7 @@ class Reloading:
             CalveError: A target cannot be changed.
         """
         source = self._source
-        if isinstance(source, CanReload) and source.to_clear is not None:
+        if isinstance(source, CanReload) and source.tables_to_empty is not None:
             self._clear(source)
             return True
         comparing = source.comparing if isinstance(source, Compares) else None
@@ -61,11 +61,11 @@ class Reloading:
     def _clear(self, source: CanReload) -> None:
         """Remove all rows of targets, after everything from before is committed."""
         self._committer.commit_all()
-        targets, is_complete = self._tables.own_targets(source.to_clear or [], source.to_keep)
+        targets, is_complete = self._tables.own_targets(source.tables_to_empty or [], source.to_keep)
         names = self._empty(targets)
         self._log.warning(f"removed all rows of {many(len(names), 'table')}, which are loaded again", tables=names)
         stop_at("pipeline.after-clear")
-        source.cleared(is_complete)
+        source.emptied(is_complete)
 
     def _set_apart(self, comparing: Comparing) -> None:
         """Empty the branches into which tables are loaded, after everything from before is committed."""

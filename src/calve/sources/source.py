@@ -307,7 +307,7 @@ class CanReload(Protocol):
     """A source that may have to load tables again, into empty targets."""
 
     @property
-    def to_clear(self) -> list[SourceTable] | None:
+    def tables_to_empty(self) -> list[SourceTable] | None:
         """The tables whose rows are to be removed from their targets; None: nothing has to be done."""
         ...
 
@@ -316,7 +316,7 @@ class CanReload(Protocol):
         """The tables whose rows stay; a target with rows of both is not emptied."""
         ...
 
-    def cleared(self, is_complete: bool) -> None:
+    def emptied(self, is_complete: bool) -> None:
         """Load the tables: every batch is committed, and then the rows were removed. May be repeated after a crash.
 
         Args:

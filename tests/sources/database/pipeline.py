@@ -161,9 +161,9 @@ def looked(opened, position: Position | None) -> Planned | None:
 
 
 def cleared(opened, store: Store) -> None:
-    store.clear([table.attributes["table_name"] for table in opened.to_clear])
+    store.clear([table.attributes["table_name"] for table in opened.tables_to_empty])
     stop_at("pipeline.after-clear")
-    opened.cleared(True)
+    opened.emptied(True)
 
 
 def compared(opened, store: Store) -> None:
@@ -197,7 +197,7 @@ def run(folder: Path, settings: DatabaseSettings, place: StateFolder) -> None:
     while True:
         position = store.state("position")
         planned = next(iter(store.pending()), None) or again(lambda position=position: looked(opened, position))
-        if opened.to_clear is not None:
+        if opened.tables_to_empty is not None:
             again(lambda: cleared(opened, store))
             continue
         if planned is None and is_comparing(opened):

@@ -67,9 +67,9 @@ def test_a_table_is_described_anew_and_its_changes_from_before_are_not_read(stat
     assert epochs.tables == {1: table(1, "cut", "id", "n", "more", since=99), 2: OTHER}
     assert reload.requests(state, 0) == []
     assert marked(state) == {}
-    assert reloads.to_clear is None, "what is in the log from before is written first"
+    assert reloads.tables_to_empty is None, "what is in the log from before is written first"
     reloads.is_drained = True
-    assert [one.name for one in reloads.to_clear or []] == ["app.cut"]
+    assert [one.name for one in reloads.tables_to_empty or []] == ["app.cut"]
     assert [one.name for one in reloads.to_keep] == ["app.fine"]
 
 
@@ -117,7 +117,7 @@ def test_a_table_that_its_target_cannot_hold_stays_stopped_and_its_rows_stay(sta
     reloads = begun(source(state, STOPPED), state, other_type)
     reloads.apply()
     reloads.is_drained = True
-    assert reloads.to_clear == []
+    assert reloads.tables_to_empty == []
     assert reloads.loading(BEGUN, replaces=False)["chunks"] == BEGUN["chunks"]
     epochs = Epochs(state)
     epochs.load()

@@ -119,12 +119,12 @@ class Follower:
                     self._apply(batch.drop_columns([SCHEMA]).to_pylist(), tables, place)
             self.position = planned.position
             opened.acknowledge(planned)
-        elif opened.to_clear is not None:
-            for table in opened.to_clear:
+        elif opened.tables_to_empty is not None:
+            for table in opened.tables_to_empty:
                 self.rows.pop(table.attributes["table_name"], None)
                 self.histories.pop(table.attributes["table_name"], None)
                 self.multisets.pop(table.attributes["table_name"], None)
-            opened.cleared(True)
+            opened.emptied(True)
         elif opened.comparing is not None and opened.comparing.to_load is not None:
             self.apart.clear()
             opened.comparing.load(self.fault)

@@ -235,7 +235,7 @@ def test_a_log_that_was_reset_is_told_or_all_tables_are_loaded_anew(server: MySq
     follower.settings = settings_of(server, "lost", on_lost_position="reload")
     opened = source.open(follower.settings, LocalFolder(tmp_path), "p")
     opened.start(follower.position, True)
-    until(lambda: opened.backlog(follower.position) and opened.to_clear is not None, "the loss is noticed")
+    until(lambda: opened.backlog(follower.position) and opened.tables_to_empty is not None, "the loss is noticed")
     opened.stop()  # as if it was killed
     assert follower.read() == {"t": {"2": {"id": 2, "n": 2}, "3": {"id": 3, "n": 3}}, "cut": {"3": {"id": 3}}}
     assert stopped_in(tmp_path) == {}
@@ -265,11 +265,11 @@ def test_a_connection_that_is_cut_as_all_tables_begin_anew_costs_only_another_tr
     with monkeypatch.context() as cut:
         cut.setattr(system, "first_place", _cut)
         with pytest.raises(SourceUnavailableError):
-            opened.cleared(True)
+            opened.emptied(True)
     assert opened.backlog(follower.position)
-    assert [one.name for one in opened.to_clear or []] == ["cut.t"]
+    assert [one.name for one in opened.tables_to_empty or []] == ["cut.t"]
     follower.rows = {}
-    opened.cleared(True)
+    opened.emptied(True)
     opened.stop()
     assert follower.read() == {"t": {"2": {"id": 2}}}
 

@@ -147,7 +147,7 @@ def _union(writer: Type, reader: Type) -> DecodeStep:
 
 def _branch(writer: Type, reader: Type) -> DecodeStep:
     """Resolve a type as the first branch of a union that fits: exactly, else by a promotion."""
-    for branch in sorted(reader.parts, key=lambda part: not _is_alike(writer, part)):
+    for branch in sorted(reader.parts, key=lambda part: not _is_same_type(writer, part)):
         try:
             step = _resolve(writer, branch)
         except _MismatchError:
@@ -198,7 +198,7 @@ def _same_name(writer: Type, reader: Type) -> None:
         raise _MismatchError(f"{writer.name} is not {reader.name}")
 
 
-def _is_alike(writer: Type, reader: Type) -> bool:
+def _is_same_type(writer: Type, reader: Type) -> bool:
     return writer.kind == reader.kind and (writer.name == reader.name or writer.name in reader.aliases)
 
 

@@ -41,7 +41,7 @@ def decode(value: bytes, start: int, step: DecodeStep, kind: pa.StructType) -> d
         kind: The type of the row.
 
     Raises:
-        FaultError: It does not follow the schema.
+        AvroDecodeError: It does not follow the schema.
     """
     row, end = decode_next(value, start, step, kind)
     if end < len(value):
@@ -53,7 +53,7 @@ def decode_next(data: bytes, start: int, step: DecodeStep, kind: pa.StructType) 
     """Return a value as `decode` does, and where it ends; other bytes may follow.
 
     Raises:
-        FaultError: It does not follow the schema.
+        AvroDecodeError: It does not follow the schema.
     """
     source = _Bytes(data, start)
     try:

@@ -19,7 +19,7 @@ def decode(data: bytes, column: MessageColumn) -> dict[str, Any]:
     """Return the values of a message by the names of its columns.
 
     Raises:
-        FaultError: The bytes are no message of this type. The text names the field.
+        ProtobufDecodeError: The bytes are no message of this type. The text names the field.
     """
     values: dict[str, Any] = {}
     _read(column, data, values)

@@ -25,7 +25,7 @@ def leaf(kind: str, data: bytes) -> int | str:
     """Return the value of a message: microseconds for `timestamp`, otherwise a text (`plan.Column.kind`).
 
     Raises:
-        FaultError: The message is broken, or no value.
+        ProtobufDecodeError: The message is broken, or no value.
     """
     if kind == "empty":
         list(fields(data))

@@ -44,7 +44,7 @@ def fields(data: bytes) -> Iterator[Raw]:
     """Yield the fields of a message in their order; groups are skipped.
 
     Raises:
-        FaultError: The bytes are no message.
+        ProtobufDecodeError: The bytes are no message.
     """
     at = 0
     while at < len(data):
@@ -79,7 +79,7 @@ def scalar(kind: str, raw: Raw) -> int | float | bool | str | bytes:
     """Return the value of a scalar field or an enum's number.
 
     Raises:
-        FaultError: It has another wire type, or is a text that is not UTF-8.
+        ProtobufDecodeError: It has another wire type, or is a text that is not UTF-8.
     """
     if raw.wire != _wire(kind):
         raise ProtobufDecodeError(f"the wire type {raw.wire} instead of that of {kind}")
@@ -100,7 +100,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
     """Return a number of at most 64 bits, and the position after it.
 
     Raises:
-        FaultError: It does not end, or has more bits.
+        ProtobufDecodeError: It does not end, or has more bits.
     """
     number = shift = 0
     while True:

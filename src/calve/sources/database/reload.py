@@ -282,7 +282,7 @@ class ReloadTracker:
         return f"{', '.join(self.note.names)}: {_WHAT[self.note.compares]} when everything from before is committed"
 
     @property
-    def to_clear(self) -> list[SourceTable] | None:
+    def tables_to_empty(self) -> list[SourceTable] | None:
         """The tables whose rows are to be removed from their targets, once everything from before is planned."""
         return None if self.note is None or self.note.compares else self._drained
 

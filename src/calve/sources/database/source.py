@@ -182,10 +182,12 @@ class DatabaseSource:
         self._phases.parts.log.close()
 
     @property
-    def to_clear(self) -> list[SourceTable] | None:
+    def tables_to_empty(self) -> list[SourceTable] | None:
         """See `CanReload`."""
         return (
-            self._phases.parts.reloads.to_clear if self._starting_over.decided is None else self._starting_over.tables
+            self._phases.parts.reloads.tables_to_empty
+            if self._starting_over.decided is None
+            else self._starting_over.tables
         )
 
     @property
@@ -193,7 +195,7 @@ class DatabaseSource:
         """See `CanReload`."""
         return self._phases.parts.reloads.to_keep if self._starting_over.decided is None else []
 
-    def cleared(self, is_complete: bool) -> None:
+    def emptied(self, is_complete: bool) -> None:
         """See `CanReload`."""
         decided = self._starting_over.decided
         if decided is None:

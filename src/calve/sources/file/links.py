@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from calve.sources.file.paths import local_path, real_path
-from calve.sources.file.storage import Found
+from calve.sources.file.storage import FoundFile
 
 __all__ = ["links_in"]
 
 
-def links_in(files: Iterable[Found], earlier: Mapping[str, Found]) -> dict[str, str]:
+def links_in(files: Iterable[FoundFile], earlier: Mapping[str, FoundFile]) -> dict[str, str]:
     """Return the paths that are not read, each with the path under which the file is read.
 
     That is the path under which it has been read, else the one without symbolic links, else the first by name.
@@ -21,7 +21,7 @@ def links_in(files: Iterable[Found], earlier: Mapping[str, Found]) -> dict[str, 
         files: Listed files; objects of a store have no links.
         earlier: The files that have been read.
     """
-    paths = defaultdict[tuple[int, int], list[Found]](list)
+    paths = defaultdict[tuple[int, int], list[FoundFile]](list)
     for file in files:
         if file.identity:
             paths[file.identity].append(file)
@@ -36,7 +36,7 @@ def links_in(files: Iterable[Found], earlier: Mapping[str, Found]) -> dict[str, 
     return links
 
 
-def _are_one(file: Found, other: Found) -> bool:
+def _are_one(file: FoundFile, other: FoundFile) -> bool:
     """Return whether two paths with the same inode are links to one file; some file systems repeat their numbers."""
     try:
         return real_path(file.path) == real_path(other.path) or Path(local_path(file.path)).stat().st_nlink > 1

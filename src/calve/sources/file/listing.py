@@ -15,7 +15,7 @@ from calve.sources.file.codec import codec_of
 from calve.sources.file.links import links_in
 from calve.sources.file.paths import local_path, shown
 from calve.sources.file.settings import FileSettings
-from calve.sources.file.storage import Found, Storage, absolute
+from calve.sources.file.storage import FoundFile, Storage, absolute
 
 __all__ = ["Listing"]
 
@@ -39,12 +39,12 @@ class Listing:
         self._settings, self._log = settings, Log(pipeline)
         self._patterns = [absolute(pattern) for pattern in settings.patterns]
         self._storage = Storage(settings.s3, settings.follow_links)
-        self._since: dict[str, tuple[Found, float]] = {}
+        self._since: dict[str, tuple[FoundFile, float]] = {}
         self._next_check = 0.0
-        self._ready: list[Found] = []
+        self._ready: list[FoundFile] = []
         self.nothing_found = ""
 
-    def refresh(self, earlier: Mapping[str, Found], once: bool) -> None:
+    def refresh(self, earlier: Mapping[str, FoundFile], once: bool) -> None:
         """List all files now.
 
         Args:
@@ -55,7 +55,7 @@ class Listing:
             SourceUnavailableError: The storage does not answer.
         """
         self._next_check = time.monotonic() + self._settings.poll_interval.total_seconds()
-        matched: dict[str, Found] = {}
+        matched: dict[str, FoundFile] = {}
         for pattern in self._patterns:
             matches = self._find(pattern)
             if not matches:
@@ -73,7 +73,7 @@ class Listing:
         if not once:
             self._ready = self._settled(self._ready)
 
-    def ready(self, earlier: Mapping[str, Found], once: bool) -> list[Found]:
+    def ready(self, earlier: Mapping[str, FoundFile], once: bool) -> list[FoundFile]:
         """Return the new, complete, readable files in the order of the patterns, then by name."""
         if not once and time.monotonic() >= self._next_check:
             self.refresh(earlier, once)
@@ -98,7 +98,7 @@ class Listing:
             return f"{many(count, 'file')} at {patterns}, none with a known extension that this user may read"
         return f"no file matches {patterns}"
 
-    def _find(self, pattern: str) -> list[Found]:
+    def _find(self, pattern: str) -> list[FoundFile]:
         try:
             return list(self._storage.find(pattern, self._skip))
         except OSError as error:
@@ -113,14 +113,14 @@ class Listing:
     def _skip(self, path: str, why: str) -> None:
         self._log.warning_once(f"{shown(path)} is not read: it {why}")
 
-    def _is_new(self, file: Found, earlier: Mapping[str, Found]) -> bool:
+    def _is_new(self, file: FoundFile, earlier: Mapping[str, FoundFile]) -> bool:
         former = earlier.get(file.path)
         if former is not None and former != file:
             text = f"{shown(file.path)} has changed since it was read and is not read again; use a new name"
             self._log.warning_once(text, file)
         return former is None
 
-    def _is_readable(self, file: Found) -> bool:
+    def _is_readable(self, file: FoundFile) -> bool:
         if codec_of(file.path, self._settings) is None:
             self._log.warning_once(f"{shown(file.path)} is not read: its name has no known extension; set `codec`")
             return False
@@ -130,7 +130,7 @@ class Listing:
             return False
         return True
 
-    def _settled(self, files: list[Found]) -> list[Found]:
+    def _settled(self, files: list[FoundFile]) -> list[FoundFile]:
         now, settle = time.monotonic(), self._settings.settle.total_seconds()
         since = {}
         for file in files:

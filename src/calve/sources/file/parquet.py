@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from calve.event.typed_schema import declaration, without_empty_nanoseconds
-from calve.sources.file.parquet_types import open_parquet, reader_of_group, told_schema
+from calve.sources.file.parquet_types import declared_schema, open_parquet, reader_of_group
 from calve.sources.file.rows import FileBatches, repetition, row_numbers
 
 __all__ = ["read_parquet"]
@@ -41,7 +41,7 @@ def _read_group(
     done = 0
     try:
         reader = reader_of_group(file, opened, index)
-        schema = told_schema(reader)
+        schema = declared_schema(reader)
         for batch in reader.iter_batches(_BATCH_ROWS, row_groups=[index], use_threads=False):
             batch = without_empty_nanoseconds(batch.cast(schema) if batch.schema != schema else batch)
             declared = declaration(batch.schema.remove_metadata())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyarrow import parquet
 
-__all__ = ["open_parquet", "reader_of_group", "told_schema"]
+__all__ = ["declared_schema", "open_parquet", "reader_of_group"]
 
 _INT96, _ENUM = "INT96", "ENUM"
 
@@ -31,7 +31,7 @@ def reader_of_group(file: pa.NativeFile, opened: parquet.ParquetFile, index: int
     return opened if all(same) else precise
 
 
-def told_schema(opened: parquet.ParquetFile) -> pa.Schema:
+def declared_schema(opened: parquet.ParquetFile) -> pa.Schema:
     """Return the Arrow schema of a file, with an ENUM as string and an INT96 as timestamp with a zone."""
     schema = opened.schema_arrow
     if not any(leaf.physical_type == _INT96 or leaf.logical_type.type == _ENUM for leaf in _leaves(opened)):

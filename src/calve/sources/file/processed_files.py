@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from calve.sources.file.storage import Found
+from calve.sources.file.storage import FoundFile
 from calve.state.folder import StateFolder
 from calve.state.rows import RowSet, rows_in
 
@@ -32,11 +32,11 @@ class ProcessedFiles:
     def __init__(self, folder: StateFolder) -> None:
         self._rows = rows_in(folder, _FINISHED)
 
-    def load(self) -> list[Found]:
+    def load(self) -> list[FoundFile]:
         """Return all files."""
-        return [Found(*row) for row in self._rows.load()]
+        return [FoundFile(*row) for row in self._rows.load()]
 
-    def add(self, files: Iterable[Found]) -> None:
+    def add(self, files: Iterable[FoundFile]) -> None:
         """Add files durably."""
         self._rows.add((file.path, file.size_bytes, file.modified) for file in files)
 

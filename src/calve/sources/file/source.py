@@ -13,7 +13,7 @@ from calve.sources.file.codec import FilePart
 from calve.sources.file.listing import Listing
 from calve.sources.file.reader import FileReader
 from calve.sources.file.settings import FileSettings
-from calve.sources.file.storage import Found, Storage
+from calve.sources.file.storage import FoundFile, Storage
 from calve.sources.file.tail.source import TailSource
 from calve.sources.file.whole_files import FileKind, WholeFiles
 from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext, StartPosition
@@ -50,7 +50,7 @@ class FileSource:
 
     def __init__(self, settings: FileSettings, folder: StateFolder, pipeline: str) -> None:
         self.reader = FileReader(settings)
-        kind = FileKind[Found]("file", "files", lambda file: file, partial(_opened, settings), _body, _file_of)
+        kind = FileKind[FoundFile]("file", "files", lambda file: file, partial(_opened, settings), _body, _file_of)
         self._files = WholeFiles(kind, settings, folder, pipeline)
         self._listing = Listing(settings, pipeline)
         self._once = False
@@ -102,23 +102,23 @@ class FileSource:
         """
         self._files.acknowledge(planned)
 
-    def _listed(self) -> list[Found]:
+    def _listed(self) -> list[FoundFile]:
         self._listing.refresh({}, once=True)
         return self._listing.ready({}, once=True)
 
-    def _ready(self, position: Position | None) -> list[Found]:
+    def _ready(self, position: Position | None) -> list[FoundFile]:
         self._files.require_list(position)
         return self._listing.ready(self._files.read, self._once)
 
 
-def _opened(settings: FileSettings, file: Found) -> pa.NativeFile:
+def _opened(settings: FileSettings, file: FoundFile) -> pa.NativeFile:
     return Storage(settings.s3).open(file.path)
 
 
-def _body(file: Found, start: int, end: int) -> dict[str, Any]:
+def _body(file: FoundFile, start: int, end: int) -> dict[str, Any]:
     return asdict(FilePart(file.path, start, end, file.size_bytes, file.modified))
 
 
-def _file_of(body: dict[str, Any]) -> Found:
+def _file_of(body: dict[str, Any]) -> FoundFile:
     part = FilePart(**body)
-    return Found(part.path, part.size, part.modified)
+    return FoundFile(part.path, part.size, part.modified)

@@ -21,7 +21,7 @@ from calve.sources.file.glob_paths import local_paths, regex_of
 from calve.sources.file.paths import local_path, portable
 from calve.sources.file.settings import S3Settings
 
-__all__ = ["Found", "Storage", "absolute"]
+__all__ = ["FoundFile", "Storage", "absolute"]
 
 _S3 = re.compile(r"s3a?://")
 Skipped = Callable[[str, str], None]
@@ -30,7 +30,7 @@ _REQUEST_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundFile:
     """A listed file; a changed file has another size or time.
 
     Attributes:
@@ -58,7 +58,7 @@ class Storage:
     s3: S3Settings | None = None
     follow_links: bool = False
 
-    def find(self, pattern: str, skipped: Skipped = lambda path, why: None) -> Iterator[Found]:
+    def find(self, pattern: str, skipped: Skipped = lambda path, why: None) -> Iterator[FoundFile]:
         """Return the files that match an absolute pattern, unordered; hidden ones (`_…`, `.…`) only if named in full.
 
         Args:
@@ -82,7 +82,7 @@ class Storage:
             return fs.LocalFileSystem().open_input_file(os.fsencode(local_path(path)))
         return _remote(self.s3).open_input_file(_S3.sub("", path))
 
-    def _find_remote(self, pattern: str) -> Iterator[Found]:
+    def _find_remote(self, pattern: str) -> Iterator[FoundFile]:
         store, key = _remote(self.s3), _S3.sub("", pattern)
         if not glob.has_magic(key):
             exact = store.get_file_info(key.rstrip("/"))
@@ -106,7 +106,7 @@ def absolute(pattern: str) -> str:
     return os.path.abspath(Path(pattern.removeprefix("file://")).expanduser())  # noqa: PTH100 - keeps symbolic links
 
 
-def _find_local(pattern: str, follow_links: bool, skipped: Skipped) -> Iterator[Found]:
+def _find_local(pattern: str, follow_links: bool, skipped: Skipped) -> Iterator[FoundFile]:
     if os.path.lexists(pattern) and not Path(pattern).is_dir():
         paths, root = iter([pattern]), None
     elif glob.has_magic(pattern) and not Path(pattern).is_dir():
@@ -127,7 +127,7 @@ def _find_local(pattern: str, follow_links: bool, skipped: Skipped) -> Iterator[
             skipped(portable(path), f"is behind a link out of {root}; set follow_links: true to read it")
         elif stat.S_ISREG(status.st_mode):
             identity = (status.st_dev, status.st_ino)
-            yield Found(portable(path), status.st_size, status.st_mtime_ns, identity)
+            yield FoundFile(portable(path), status.st_size, status.st_mtime_ns, identity)
         elif not stat.S_ISDIR(status.st_mode):
             skipped(portable(path), "is not a regular file")
 
@@ -155,8 +155,8 @@ def _hidden(path: str) -> bool:
     return any(part.startswith(("_", ".")) for part in path.split("/"))
 
 
-def _found(info: Any) -> Found:
-    return Found(f"s3://{info.path}", info.size, info.mtime_ns or 0)
+def _found(info: Any) -> FoundFile:
+    return FoundFile(f"s3://{info.path}", info.size, info.mtime_ns or 0)
 
 
 @functools.lru_cache(maxsize=4)

@@ -19,7 +19,7 @@ from calve.sources.file.codec import codec_of, divisible, ranges
 from calve.sources.file.csv_check import HeaderCheck
 from calve.sources.file.processed_files import ProcessedFiles
 from calve.sources.file.settings import FileSettings
-from calve.sources.file.storage import Found
+from calve.sources.file.storage import FoundFile
 from calve.sources.file.stream import compression_of
 from calve.sources.source import Backlog, Planned, Position, Split, StartPosition
 from calve.state.folder import StateFolder
@@ -57,7 +57,7 @@ class FileKind(Generic[File]):
 
     source: str
     plural: str
-    entry: Callable[[File], Found]
+    entry: Callable[[File], FoundFile]
     opened: Callable[[File], pa.NativeFile]
     body: Callable[[File, int, int], dict[str, Any]]
     file_of: Callable[[dict[str, Any]], File]
@@ -81,7 +81,7 @@ class WholeFiles(Generic[File]):
         self._finished = ProcessedFiles(folder)
         self._headers = HeaderCheck(settings, pipeline)
         self._planned: dict[int, Planned] = {}
-        self.read: dict[str, Found] = {}
+        self.read: dict[str, FoundFile] = {}
 
     def load(self, pending: Sequence[Planned]) -> list[File]:
         """Load the list of read files, and return the files of uncommitted batches, which count as read."""

@@ -215,7 +215,7 @@ class IcebergSource:
                 assert step is not None
                 at[name] = self._tables[name].write(self._spools, at[name], step, max_bytes)
                 spools |= _open({name: at[name]})
-            if not self._is_alike(at[name], splits):
+            if not self._has_same_schema(at[name], splits):
                 return  # the schema has changed: another batch
             at[name], added = self._plan_spool(at[name], bytes_left)
             splits += added
@@ -233,7 +233,7 @@ class IcebergSource:
                 best = rank, name
         return best[1] if best else None
 
-    def _is_alike(self, offset: TableOffset, splits: list[Split]) -> bool:
+    def _has_same_schema(self, offset: TableOffset, splits: list[Split]) -> bool:
         """Return whether the rows of an open spool have the same schema as those of its table in the batch."""
         mine = self._spools.table(offset.open.spool) if offset.open else None
         others = map(self._spools.table, _spools(splits))

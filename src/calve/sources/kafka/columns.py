@@ -14,7 +14,7 @@ from confluent_kafka import KafkaError, TopicPartition
 
 from calve.errors import SourceError
 from calve.sources.kafka.client import ClientTrouble, translate
-from calve.sources.kafka.consumer import POLL_SECONDS, Connected, Range, Taken, connected, follow, translated
+from calve.sources.kafka.consumer import POLL_SECONDS, Connected, Polled, Range, connected, follow, translated
 from calve.sources.kafka.librdkafka import ArrowArray, Complaint, Native, TakeResult
 from calve.sources.kafka.record import COSTLY, KEY, OFFSET, EventForm, batch, costly
 from calve.sources.source import EVENT, READ_BYTES, READ_ROWS
@@ -80,7 +80,7 @@ class Columns:
         self._records: int = native.core.calve_kafka_records(bits)
         weakref.finalize(self, native.core.calve_kafka_free, self._records)
 
-    def poll(self, lent: Connected, rows: int) -> Taken:
+    def poll(self, lent: Connected, rows: int) -> Polled:
         """Take at most `rows` records from a consumer's queue.
 
         Raises:
@@ -94,7 +94,7 @@ class Columns:
             raise _failed(self._range)
         self.rows += got.kept
         self.size_bytes += got.size_bytes
-        return Taken(got.rows, got.size_bytes, got.reached)
+        return Polled(got.rows, got.size_bytes, got.reached)
 
     def _hear(self, trouble: ClientTrouble) -> None:
         complaint = Complaint()

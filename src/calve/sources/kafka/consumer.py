@@ -19,8 +19,8 @@ __all__ = [
     "IDLE_SECONDS",
     "POLL_SECONDS",
     "Connected",
+    "Polled",
     "Range",
-    "Taken",
     "connected",
     "follow",
     "messages",
@@ -67,7 +67,7 @@ class Range:
         return f"topic {self.topic}, partition {self.partition}, offsets {self.start} to {self.end - 1}"
 
 
-class Taken(NamedTuple):
+class Polled(NamedTuple):
     """The result of one read of a queue.
 
     Attributes:
@@ -134,7 +134,7 @@ def _sort(
     return list(complete)
 
 
-def follow(take: Callable[[int], Taken], wanted: Range, trouble: ClientTrouble) -> Iterator[Taken]:
+def follow(take: Callable[[int], Polled], wanted: Range, trouble: ClientTrouble) -> Iterator[Polled]:
     """Take messages until a range is read.
 
     Raises:
@@ -152,16 +152,16 @@ def follow(take: Callable[[int], Taken], wanted: Range, trouble: ClientTrouble) 
             raise trouble.unavailable(f"{wanted}, waited {IDLE_SECONDS:g} s at {at}")
 
 
-def _poll(lent: Connected, wanted: Range, rows: int) -> Taken:
+def _poll(lent: Connected, wanted: Range, rows: int) -> Polled:
     got, reached = lent.consumer.consume(rows, POLL_SECONDS), wanted.start
     if any(map(Message.error, got)):
         reached = _end_of_partition(got, wanted, lent.trouble)
         got = [message for message in got if message.error() is None]
     if not got:
-        return Taken(0, 0, reached)
+        return Polled(0, 0, reached)
     reached = max(reached, got[-1].offset() + 1)
     inside = got if reached <= wanted.end else [record for record in got if record.offset() < wanted.end]
-    return Taken(len(got), sum(map(len, got)), reached, inside)
+    return Polled(len(got), sum(map(len, got)), reached, inside)
 
 
 def _end_of_partition(got: list[Message], wanted: Range, trouble: ClientTrouble) -> int:

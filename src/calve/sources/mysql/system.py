@@ -17,9 +17,9 @@ from calve.sources.database.table import DatabaseTable
 from calve.sources.mysql import load, prepare
 from calve.sources.mysql.catalog.database import MysqlCatalog, MysqlCatalogTable
 from calve.sources.mysql.catalog.survey import odd_columns
-from calve.sources.mysql.ddl.ahead import Ahead
 from calve.sources.mysql.ddl.describe import Descriptions
 from calve.sources.mysql.ddl.follow import Describer, renumbered
+from calve.sources.mysql.ddl.later_statements import LaterStatements
 from calve.sources.mysql.failure import session
 from calve.sources.mysql.position.begin import first_place, probe_id
 from calve.sources.mysql.position.gtids import DurableGtids
@@ -135,7 +135,7 @@ class MysqlSystem(DatabaseSystem):
 
     def _require_unchanged(self, database: MysqlCatalog, tables: Sequence[DatabaseTable], start: int) -> None:
         charsets = database.charsets()
-        ahead = Ahead(self._parts.settings.address, charsets)
+        ahead = LaterStatements(self._parts.settings.address, charsets)
         Descriptions(database, Describer(database.name, charsets), ahead).require(tables, start)
 
     def _end(self, database: MysqlCatalog) -> int:

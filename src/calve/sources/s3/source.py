@@ -11,7 +11,7 @@ from typing import Any
 from calve.errors import SettingsError
 from calve.observe.log import Log
 from calve.sources.file.codec import codec_of
-from calve.sources.file.storage import Found
+from calve.sources.file.storage import FoundFile
 from calve.sources.file.whole_files import FileKind, WholeFiles
 from calve.sources.s3.inbox import Inbox
 from calve.sources.s3.listing import ObjectListing
@@ -175,8 +175,8 @@ def _finder(settings: S3SourceSettings, pipeline: str) -> Inbox | ObjectListing:
     return ObjectListing(settings.scan, settings.aws)
 
 
-def _entry(s3_object: S3Object) -> Found:
-    return Found(s3_object.identity, s3_object.size_bytes, s3_object.modified)
+def _entry(s3_object: S3Object) -> FoundFile:
+    return FoundFile(s3_object.identity, s3_object.size_bytes, s3_object.modified)
 
 
 def _body(s3_object: S3Object, start: int, end: int) -> dict[str, Any]:

@@ -12,8 +12,8 @@ from calve.errors import SourceUnavailableError
 from calve.sources.database.follow import conflict
 from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.mysql.catalog.database import BinlogPosition, MysqlCatalog
-from calve.sources.mysql.ddl.ahead import Ahead
 from calve.sources.mysql.ddl.follow import Describer, same
+from calve.sources.mysql.ddl.later_statements import LaterStatements
 from calve.sources.mysql.protocol.table_map import Mapped
 
 __all__ = ["Descriptions"]
@@ -30,7 +30,7 @@ class Descriptions:
         ahead: Looks ahead in the log.
     """
 
-    def __init__(self, catalog: MysqlCatalog, describer: Describer, ahead: Ahead) -> None:
+    def __init__(self, catalog: MysqlCatalog, describer: Describer, ahead: LaterStatements) -> None:
         self._catalog = catalog
         self._describer = describer
         self._ahead = ahead
@@ -84,7 +84,7 @@ class Descriptions:
                 raise SourceUnavailableError(f"{table.full_name} has just been changed", step="start")
 
     def _changes(self, table: tuple[str, str], start: int, until: BinlogPosition, after: int) -> bool:
-        """Return whether a statement may give a table other columns; see `Ahead.described`."""
+        """Return whether a statement may give a table other columns; see `LaterStatements.described`."""
         fold = self._catalog.folded
         database, name = map(fold, table)
         changed = {(fold(schema), fold(other)) for schema, other in self._ahead.described(start, until, after)}

@@ -12,11 +12,11 @@ from calve.sources.database.stream import DatabaseSession, DatabaseStream, Targe
 from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import DatabaseTable
 from calve.sources.mysql.catalog.database import SEQUENCE, VERSIONED, MysqlCatalog
-from calve.sources.mysql.ddl.ahead import Ahead
 from calve.sources.mysql.ddl.conversions import unlogged
 from calve.sources.mysql.ddl.describe import Descriptions
 from calve.sources.mysql.ddl.effects import Effect
 from calve.sources.mysql.ddl.follow import Describer, altered, is_sequence, same
+from calve.sources.mysql.ddl.later_statements import LaterStatements
 from calve.sources.mysql.protocol.table_map import Mapped, mapped, table_name
 
 __all__ = ["TableSession"]
@@ -50,7 +50,9 @@ class TableSession(DatabaseSession):
         self._catalog = catalog
         self._charsets = catalog.charsets()
         self._describer = Describer(target.begun["database"], self._charsets)
-        self._descriptions = Descriptions(catalog, self._describer, Ahead(target.settings.address, self._charsets))
+        self._descriptions = Descriptions(
+            catalog, self._describer, LaterStatements(target.settings.address, self._charsets)
+        )
         self._resolved: dict[tuple[bytes, tuple[int, ...]], Resolved] = {}
         self._is_known = False
 

@@ -12,13 +12,13 @@ from calve.sources.mysql.protocol import events
 from calve.sources.mysql.protocol.events import BinlogEvent
 from calve.sources.mysql.protocol.wire import connect
 
-__all__ = ["Ahead"]
+__all__ = ["LaterStatements"]
 
 _WAIT_SECONDS = 30.0
 """The server sends a heartbeat every second when nothing else comes."""
 
 
-class Ahead:
+class LaterStatements:
     """The tables that may have other columns later in the log; no part of the log is looked at twice.
 
     Args:

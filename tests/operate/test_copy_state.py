@@ -15,7 +15,7 @@ from calve.operate.copy_state import copy_pipeline
 from calve.record.staged import StagedBatch
 from calve.record.written import Rejects
 from calve.sources.file.processed_files import ProcessedFiles
-from calve.sources.file.storage import Found
+from calve.sources.file.storage import FoundFile
 from calve.sources.source import Planned
 from calve.state.folder import StateFolder
 from calve.state.local_folder import LocalFolder
@@ -37,8 +37,8 @@ def old(tmp_path: Path) -> LocalFolder:
         folder.put(name, content)
     dlq = [str(folder / "dlq"), "s3://elsewhere/dlq"]
     folder.put("status.json", json.dumps({"pipeline": "orders", "events": 7, "dlq": dlq}).encode())
-    ProcessedFiles(folder / "file").add([Found("/in/1", 1, 2)])
-    ProcessedFiles(folder / "s3").add([Found("s3://b/k etag ", 1, 2)])
+    ProcessedFiles(folder / "file").add([FoundFile("/in/1", 1, 2)])
+    ProcessedFiles(folder / "s3").add([FoundFile("s3://b/k etag ", 1, 2)])
     ReplayedEntries(folder / "replay").add([Span("1.ndjson", 0, 2, 1)])
     for name, pipeline in (("ledger", "orders"), ("replay/ledger", "orders.replay")):
         with closing(Ledger.open(folder / name, pipeline)) as ledger:
@@ -68,8 +68,8 @@ def test_a_copy_has_ledgers_lists_dead_letters_and_status_and_the_original_is_re
             assert ledger.begun(1) == Planned([], {"at": 1})
         with pytest.raises(SettingsError, match="was copied to the-copy"):
             Ledger.open(old / name, pipeline)
-    assert ProcessedFiles(new / "file").load() == [Found("/in/1", 1, 2)]
-    assert ProcessedFiles(new / "s3").load() == [Found("s3://b/k etag ", 1, 2)]
+    assert ProcessedFiles(new / "file").load() == [FoundFile("/in/1", 1, 2)]
+    assert ProcessedFiles(new / "s3").load() == [FoundFile("s3://b/k etag ", 1, 2)]
     assert content(new, "file/tail/3-ab.lines") == b"line\n"
     assert ReplayedEntries(new / "replay").load() == [Span("1.ndjson", 0, 2, 1)]
     assert content(new, "dlq/1.ndjson") == b"{}"

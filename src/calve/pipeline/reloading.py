@@ -13,7 +13,8 @@ from calve.observe.log import Log
 from calve.pipeline.committer import Committer
 from calve.pipeline.tables import PipelineTables
 from calve.record.target import BranchRef, apart
-from calve.sources.source import CanReload, Compares, Comparing, Source, SourceTable
+from calve.sources.reloads import CanReload, Compares, Comparing
+from calve.sources.source import Source, SourceTable
 from calve.stop_point import stop_at
 
 __all__ = ["Reloading"]

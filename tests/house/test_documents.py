@@ -100,6 +100,10 @@ def test_every_block_is_run_by_a_test_or_says_why_it_cannot_be() -> None:
     assert [path for path in named if not (ROOT / path).exists()] == []
 
 
+def test_a_block_in_a_list_is_indented_by_four_so_that_the_list_of_the_site_goes_on() -> None:
+    assert [page for page, text in TEXTS.items() if re.search(r"^ {1,3}```", text, re.MULTILINE)] == []
+
+
 def test_every_table_begins_with_its_head_after_an_empty_line() -> None:
     rows = re.compile(r"^(.*)\n\|.*\n(.*)", re.MULTILINE)
     heads = {

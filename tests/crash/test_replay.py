@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections import Counter
 
 import pytest
@@ -10,6 +11,11 @@ YAML = """
 points:
   source:
     file: {path: "in/*.ndjson"}
+  processor:
+    - mask:
+        unmasked: keep
+        key: "a key of 16 bytes"
+        columns: [{names: [secret], action: hash}]
   sink:
     - iceberg:
         table_identifier: "points.t${/t}"
@@ -27,13 +33,14 @@ EVENTS = 10
 def test_a_replay_that_is_killed_and_called_again_sends_each_dead_letter_once(doomed):
     calve = doomed(YAML % "false")
     for file in range(len(POINTS) + 1):
-        calve.feed(file, ({"id": file * EVENTS + n, "t": n % 2} for n in range(EVENTS)), f"[{file}]")
+        calve.feed(file, ({"id": file * EVENTS + n, "t": n % 2, "secret": "s"} for n in range(EVENTS)), f"[{file}]")
     assert calve.once() == 0, calve.said()
     calve.configure(YAML % "true")
     for point in POINTS:
         calve.replay_dies_at(point)
     assert calve.call("dlq", "replay", "pipelines.yaml").exit_code == 0
-    rows = Counter(row["id"] for t in range(2) for row in calve.rows(f"points.t{t}").to_pylist())
-    assert rows == Counter(range(EVENTS * (len(POINTS) + 1)))
+    rows = Counter((row["id"], row["secret"]) for t in range(2) for row in calve.rows(f"points.t{t}").to_pylist())
+    once = hmac.new(b"a key of 16 bytes", b"s", "sha256").hexdigest()
+    assert rows == Counter((number, once) for number in range(EVENTS * (len(POINTS) + 1))), "masked once"
     malformed = Counter(entry["event"] for entry in calve.dead_letters("points") if entry["code"] == "MALFORMED")
     assert malformed == {f"[{file}]": 2 for file in range(len(POINTS) + 1)}

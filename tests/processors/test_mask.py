@@ -8,6 +8,7 @@ import decimal
 import hashlib
 import hmac
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pyarrow as pa
@@ -248,6 +249,16 @@ def test_masks_are_allowed_on_change_streams_and_other_processors_are_not() -> N
     more = MASK % ("a", "fixed") + "\n    - grok: {match: {a: [x]}}"
     with pytest.raises(SettingsErrors, match="grok: cannot change rows of tables"):
         parse_text(YAML.format(source=KAFKA, processor=more), PLUGINS)
+
+
+@pytest.mark.parametrize(("names", "is_refused"), [("a", True), ("document_id", False), ("'*'", False)])
+def test_validate_says_how_a_withheld_attribute_can_be_read(names: str, is_refused: bool) -> None:
+    sink = """- opensearch: {hosts: ["http://h"], index: i, document_id: '${getMetadata("document_id")}'}"""
+    start = YAML.partition("    - iceberg")[0]
+    yaml = start.format(source="postgres: {host: h, database: d, username: u}", processor=MASK % (names, "hash"))
+    refusal = pytest.raises(SettingsErrors, match=r"add it to a mask, as in \{names: \[document_id\], action: hash\}")
+    with refusal if is_refused else nullcontext():
+        parse_text(f"{yaml}    {sink}", PLUGINS)
 
 
 def test_the_key_is_in_no_representation_of_a_pipeline() -> None:

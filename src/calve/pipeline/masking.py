@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,11 @@ def mask_faults(pipeline: PipelineSettings) -> Iterator[SettingsProblem]:
     if (masks := masks_of(pipeline)) is None:
         return
     for sink in pipeline.sinks:
+        settings = repr((sink.value, sink.gates))
+        for name in sorted(masks.hidden):
+            if re.search(rf"""getMetadata\(\\*["']{name}\\*["']\)""", settings):
+                way = f"add it to a mask, as in {{names: [{name}], action: hash}}, or read a field: ${{id}}"
+                yield pipeline.problem(sink.path, f"reads {name}, whose values of rows mask withholds: {way}")
         for name in getattr(sink.value, "identifier_columns", ()):
             if (mask := masks.of(name)) and not mask[0].is_unique:
                 why = (

@@ -15,15 +15,22 @@ from calve.dead_letters.rejects import DeadLetterLocation
 from calve.errors import SettingsError
 from calve.expression import compile_format
 from calve.route.route import SinkRoute
+from calve.sinks.kafka import job as sink_job
 from calve.sinks.kafka.job import RecordJob, RecordWriter
+from calve.sinks.kafka.refusals import RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings, TargetTopic, topic_fault
-from calve.sinks.kafka.shape import compile_shape
+from calve.sinks.kafka.shape import RecordShape, compile_shape
 
 CHANGES = ("iceberg_operation", "document_id", "iceberg_table_name")
 
 
 def settings(**more: Any) -> KafkaSinkSettings:
     return KafkaSinkSettings(**{"bootstrap_servers": "b:9092", "topic": "t"} | more)
+
+
+def job_of(shape: RecordShape, fields: Fields = ALL_FIELDS, **options: Any) -> RecordJob:
+    route, location = SinkRoute(compile_format("t")), DeadLetterLocation("/nowhere")
+    return RecordJob("s", route, location, settings(**options), shape, "n", 1, 5000, fields)
 
 
 def converted(
@@ -36,10 +43,8 @@ def converted(
     """Return the records (topic, key, value, headers) and the rejects of events, which go to topics in turn."""
     columns = {name: pa.array(values, pa.string()) for name, values in (metadata or {}).items()}
     shape = compile_shape(settings(**options), columns)
-    location = DeadLetterLocation("/nowhere")
-    job = RecordJob("s", SinkRoute(compile_format("t")), location, settings(**options), shape, "n", 1, 5000, fields)
     work: Any = SimpleNamespace()
-    writer = RecordWriter(job, work)
+    writer = RecordWriter(job_of(shape, fields, **options), work)
     rows = pa.table({"json": [event if isinstance(event, str) else json.dumps(event) for event in events], **columns})
     numbers = np.arange(len(rows), dtype=np.int32) % len(topics)
     rejects = [reject for _, table in writer.write(topics, rows, numbers) for reject in table.to_pylist()]
@@ -133,3 +138,39 @@ def test_settings_that_exclude_each_other_are_refused() -> None:
     assert settings(topic=TargetTopic(name="x")).target.name == "x"
     with pytest.raises(SettingsError):
         compile_format("${")
+
+
+class FakeWork:
+    """A task, whose rejects are kept."""
+
+    def __init__(self, is_probe: bool = False) -> None:
+        self.is_probe = is_probe
+        self.rejects: list[tuple[str, list[int]]] = []
+
+    def timed(self, step: str, function: Any, *arguments: Any) -> Any:
+        return function(*arguments)
+
+    def reject(self, topic: str, events: pa.Table, rejects: pa.Table) -> None:
+        self.rejects.append((topic, rejects["row"].to_pylist()))
+
+
+def written(work: Any) -> RecordWriter:
+    writer = RecordWriter(job_of(compile_shape(settings(key="${/id}"), ())), work)
+    for first in (0, 3):
+        rows = pa.table({"json": [json.dumps({"id": first + row, "x": "x" * row * 100}) for row in range(3)]})
+        assert all(not len(rejects) for _, rejects in writer.write(("a", "b"), rows, np.array([0, 1, 1], np.int32)))
+    return writer
+
+
+def test_a_pass_that_looks_for_bad_events_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(sink_job, "send")
+    assert written(FakeWork(is_probe=True)).finish() == []
+
+
+def test_what_kafka_refuses_is_rejected_and_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    work = FakeWork()
+    monkeypatch.setattr(sink_job, "send", lambda *_: RecordRefusals(sizes={"b": 200}))
+    writer = written(work)
+    writer.finish()
+    assert work.rejects == [("b", [2]), ("b", [2])]
+    assert {index.index: index.rows for index in writer.close({}).documents} == {"a": 2, "b": 2}

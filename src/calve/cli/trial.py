@@ -131,7 +131,7 @@ def _reason(reject: RejectReason) -> str:
 def _table(table: TableFate) -> Iterator[str]:
     done = "would be created" if table.created else "would get columns" if table.statements else "needs no change"
     if table.documents:
-        yield f"{table.table}: {many(table.rows, 'event')} for the index, which may refuse them"
+        yield f"{table.table}: {many(table.rows, 'event')} for the target, which may refuse them"
         return
     yield f"{table.table}: {many(table.rows, 'row')}, {done}"
     for statement in table.statements:

@@ -21,20 +21,20 @@ class DebeziumValues:
         self._end = f',"ts_ms":{time_ms}}}'.encode()
         self._before: dict[tuple[str, bytes | None], tuple[KafkaRecord, str]] = {}
 
-    def records(self, record: KafkaRecord, operation: Operation, source: str) -> Iterator[KafkaRecord]:
+    def records(self, record: KafkaRecord, operation: int, source: str) -> Iterator[KafkaRecord]:
         """Yield the records of a change: an old row waits for its new one; a delete has a tombstone, too.
 
         Args:
             record: Its value is the row.
-            operation: What happened to it.
+            operation: An `Operation`.
             source: The envelope's `source`, as JSON.
         """
         row = record.value or b"null"
-        if operation is Operation.SKIPPED:
+        if operation == Operation.SKIPPED:
             self._before[record.topic, record.key] = record, source
-        elif operation is Operation.DELETE:
+        elif operation == Operation.DELETE:
             yield from self._delete(record, source)
-        elif operation is Operation.UPDATE:
+        elif operation == Operation.UPDATE:
             before, _ = self._before.pop((record.topic, record.key), (None, source))
             old = b"null" if before is None or before.value is None else before.value
             yield record._replace(value=self._value("u", old, row, source))

@@ -18,7 +18,7 @@ from calve.event.reject import Code, Reject, rejects_table
 from calve.record.written import IndexDocuments
 from calve.sinks.job import EventPreview, SinkJob, Work
 from calve.sinks.kafka.envelope import DebeziumValues
-from calve.sinks.kafka.refusals import KafkaRecord
+from calve.sinks.kafka.refusals import KafkaRecord, RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings
 from calve.sinks.kafka.shape import EventRecords, RecordShape
 from calve.sinks.kafka.transaction import send
@@ -73,6 +73,25 @@ class _Part(NamedTuple):
     events: pa.Table
     records: EventRecords
 
+    def changes(self, number: int) -> Iterator[tuple[KafkaRecord, int, str]]:
+        """Yield a record with the row of each event that is not rejected, its `Operation`, and Debezium's `source`."""
+        records, rows = self.records, range(len(self.events))
+        columns = [column.cast(pa.binary()).to_pylist() for column in (records.keys, records.texts)]
+        sources = [""] * len(rows) if records.sources is None else records.sources.to_pylist()
+        headers = _headers(records.headers, len(rows))
+        topics, operations = self.topic_of_row.tolist(), records.operations.to_pylist()
+        for row, topic, key, text, header, operation, source in zip(
+            rows, topics, *columns, headers, operations, sources, strict=True
+        ):
+            if operation is not None:
+                yield KafkaRecord(self.topics[topic], key, text, header, number, row), operation, source
+
+    def counts(self) -> Counter[str]:
+        """Count the events of each topic that have a record."""
+        operations = self.records.operations.fill_null(int(Operation.SKIPPED)).to_numpy()
+        counts = np.bincount(self.topic_of_row[operations != Operation.SKIPPED], minlength=len(self.topics))
+        return Counter(dict(zip(self.topics, counts.tolist(), strict=True)))
+
 
 class RecordWriter:
     """Keeps the records of one batch until its end (`SinkWriter`): what is sent earlier, a failure would send again.
@@ -106,17 +125,22 @@ class RecordWriter:
             return []
         job, topics = self._job, {topic for part in self._parts for topic in part.topics}
         refusals = self._work.timed("write", send, job.settings, job.name, job.batch, topics, self._records)
+        for part in self._parts:
+            self._sent.update(part.counts())
+        if refusals:
+            self._reject(refusals)
+        return []
+
+    def _reject(self, refusals: RecordRefusals) -> None:
+        """Reject the events with a record that is refused."""
         refused: list[dict[int, Reject]] = [{} for _ in self._parts]
         for record in self._records():
             if reason := refusals.reason(record):
-                reject = Reject(record.row, Code.SINK_REFUSED, "topic", reason)
-                refused[record.part].setdefault(record.row, reject)
-            else:
-                self._sent[record.topic] += 1
+                refused[record.part].setdefault(record.row, Reject(record.row, Code.SINK_REFUSED, "topic", reason))
         for part, rejects in zip(self._parts, refused, strict=True):
             for topic, table in _by_topic(part, rejects_table(rejects.values())):
+                self._sent[topic] -= len(table)
                 self._work.reject(topic, part.events, table)
-        return []
 
     def write_shuffled(self, parts: dict[RowStream, list[pa.Table]]) -> None:
         """Refuse: nothing is shuffled."""
@@ -126,33 +150,20 @@ class RecordWriter:
         """Return how many records each topic got."""
         from calve.record.receipt import Receipt  # with PyIceberg, which the driver's start needs later
 
-        return Receipt(documents=[IndexDocuments(topic, rows, 0) for topic, rows in self._sent.items()])
+        return Receipt(documents=[IndexDocuments(topic, rows, 0) for topic, rows in self._sent.items() if rows])
 
     def _records(self) -> Iterator[KafkaRecord]:
         """Yield the records of the batch, in the order of the events of each topic."""
-        envelopes = DebeziumValues(self._job.time_ms) if self._job.shape.is_envelope else None
+        values = DebeziumValues(self._job.time_ms) if self._job.shape.is_envelope else None
         for number, part in enumerate(self._parts):
-            for row, topic in enumerate(part.topic_of_row.tolist()):
-                yield from _of_event(number, row, part.topics[topic], part.records, envelopes)
-        yield from envelopes.rest() if envelopes else ()
-
-
-def _of_event(
-    part: int, row: int, topic: str, records: EventRecords, envelopes: DebeziumValues | None
-) -> Iterator[KafkaRecord]:
-    """Yield the records of one event."""
-    number = records.operations[row].as_py()
-    if number is None:
-        return
-    operation, key, text = Operation(number), records.keys[row].as_py(), records.texts[row].as_py()
-    headers = [(name, value.encode()) for name, values in records.headers.items() if (value := values[row].as_py())]
-    record = KafkaRecord(topic, None if key is None else key.encode(), text.encode(), headers, part, row)
-    if envelopes is not None and records.sources is not None:
-        yield from envelopes.records(record, operation, records.sources[row].as_py())
-    elif operation is Operation.DELETE:
-        yield record._replace(value=None)
-    elif operation is not Operation.SKIPPED:
-        yield record
+            for record, operation, source in part.changes(number):
+                if values is not None:
+                    yield from values.records(record, operation, source)
+                elif operation == Operation.DELETE:
+                    yield record._replace(value=None)
+                elif operation != Operation.SKIPPED:
+                    yield record
+        yield from values.rest() if values else ()
 
 
 def _by_topic(part: _Part, rejects: pa.Table) -> Iterator[tuple[str, pa.Table]]:
@@ -160,3 +171,13 @@ def _by_topic(part: _Part, rejects: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     numbers = part.topic_of_row[rejects["row"].to_numpy()]
     for number in np.unique(numbers).tolist():
         yield part.topics[number], rejects.filter(pa.array(numbers == number))
+
+
+def _headers(columns: Mapping[str, pa.Array], rows: int) -> list[list[tuple[str, bytes]]]:
+    """Return the headers of each event: those that have a value."""
+    headers: list[list[tuple[str, bytes]]] = [[] for _ in range(rows)]
+    for name, column in columns.items():
+        for header, value in zip(headers, column.cast(pa.binary()).to_pylist(), strict=True):
+            if value is not None:
+                header.append((name, value))
+    return headers

@@ -55,7 +55,12 @@ class RecordRefusals:
     keyless: set[str] = field(default_factory=set)
 
     def __bool__(self) -> bool:
-        return bool(self.topics or self.sizes or self.keyless)
+        return bool(self.names)
+
+    @property
+    def names(self) -> set[str]:
+        """The topics that refuse a record."""
+        return {*self.topics, *self.sizes, *self.keyless}
 
     def add(self, code: int, topic: str, key: bytes | None, size_bytes: int) -> None:
         """Learn from a record that was refused alone."""

@@ -122,7 +122,7 @@ class _Sender:
         metadata, self._failures = mark.metadata, []
         if len(metadata) > _MOST_METADATA:
             raise SinkRefusedError(
-                f"Kafka refuses too many topics of batch {mark.batch}, among them {min(mark.refusals.topics)}",
+                f"Kafka refuses too many topics of batch {mark.batch}, e.g. {min(mark.refusals.names)}",
                 step="write",
                 target=self._name,
                 hint="Create the topics, set `create_topic: true`, or leave out their events with a route",

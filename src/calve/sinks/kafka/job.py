@@ -16,7 +16,9 @@ from calve.errors import InvariantError
 from calve.event.operation import Operation
 from calve.event.reject import Code, Reject, rejects_table
 from calve.record.written import IndexDocuments
+from calve.serde.settings import SchemaSettings
 from calve.sinks.job import EventPreview, SinkJob, Work
+from calve.sinks.kafka.encoder import ValueEncoder
 from calve.sinks.kafka.envelope import DebeziumValues
 from calve.sinks.kafka.refusals import KafkaRecord, RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings
@@ -43,6 +45,7 @@ class RecordJob(SinkJob):
         batch: The number of the batch.
         time_ms: The time of the batch, in milliseconds since the epoch.
         fields: The fields of an event that are written.
+        schema: Where the schemas of values are; None: values are JSON.
     """
 
     settings: KafkaSinkSettings
@@ -51,6 +54,7 @@ class RecordJob(SinkJob):
     batch: int
     time_ms: int
     fields: Fields = ALL_FIELDS
+    schema: SchemaSettings | None = None
 
     def conversion_key(self, table: str) -> Hashable:
         """Return one key for all topics."""
@@ -106,6 +110,7 @@ class RecordWriter:
         self._work = work
         self._parts: list[_Part] = []
         self._sent = Counter[str]()
+        self._encoder = ValueEncoder(job.schema, job.route.table.static) if job.schema else None
 
     def write(
         self,
@@ -115,7 +120,10 @@ class RecordWriter:
         unrouted: list[RowNumbers] | None = None,
     ) -> Iterator[tuple[str, pa.Table]]:
         """Convert events, and yield those that cannot become records."""
-        part = _Part(tables, table_of_row, events, self._job.shape.records(events, self._job.fields))
+        records = self._job.shape.records(events, self._job.fields)
+        if self._encoder:
+            records = self._work.timed("convert", self._encoder.encode, tables, table_of_row, records)
+        part = _Part(tables, table_of_row, events, records)
         self._parts.append(part)
         yield from _by_topic(part, part.records.rejects)
 

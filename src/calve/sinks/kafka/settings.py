@@ -14,6 +14,7 @@ from calve.dead_letters.settings import FolderDeadLetters, prefix
 from calve.errors import SettingsError
 from calve.event.control_characters import has_control
 from calve.expression import compile_format
+from calve.serde.settings import SchemaSettings
 from calve.settings import Size, option
 from calve.sinks.settings import SinkSettings
 from calve.sources.kafka.access import Encryption, KafkaAccess, KafkaAuthentication
@@ -82,10 +83,16 @@ class KafkaSinkSettings(KafkaAccess, SinkSettings):
         {}, "Headers of each record: names, and texts with `${…}`; without a value a header is left out.",
         check=_check_headers,
     )  # fmt: skip
-    serde_format: Literal["json", "debezium"] = option(
+    serde_format: Literal["json", "debezium", "avro"] = option(
         "json",
         "`json`: the event; a delete is a tombstone (a record without a value). `debezium`: the envelope of Debezium "
-        "with `before`, `after` and `op`; a delete is followed by a tombstone.",
+        "with `before`, `after` and `op`; a delete is followed by a tombstone. `avro`: as `json`, with values that "
+        "are encoded by the schema of the topic's subject, see `schema`.",
+    )
+    schema: SchemaSettings | None = option(
+        None,
+        "The schema registry, if `serde_format` is avro. `subject` is by default `<topic>-value`, `version` the one "
+        "to write.",
     )
     operation: str | None = option(
         None,
@@ -133,8 +140,17 @@ class KafkaSinkSettings(KafkaAccess, SinkSettings):
             yield "key_columns", "means the same as key; set only one"
         for name in sorted(_KEPT & self.client_properties.keys()):
             yield "client_properties", f"{name} is set by Calve itself, so that no event is lost or duplicated"
+        yield from self._check_schema()
         if self.dlq == "":
             yield "dlq", "needs a location; leave it out for <state>/<pipeline>/dlq"
+
+    def _check_schema(self) -> Iterator[tuple[str, str]]:
+        if (self.serde_format == "avro") != (self.schema is not None):
+            yield "schema", "is for serde_format: avro, which needs it, e.g. schema: {registry_url: https://…:8081}"
+        elif self.schema is not None and self.schema.registry_url is None:
+            yield "schema", "needs registry_url: each value begins with the id of its schema"
+        elif self.schema is not None and self.schema.key_format != "text":
+            yield "schema.key_format", "keys are text"
 
     def faults(
         self, stream: str | None, has_keys: bool, metadata: Mapping[str, pa.DataType]

@@ -42,7 +42,7 @@ class EventRecords(NamedTuple):
     """What the records of events have, by event.
 
     Attributes:
-        texts: The events' JSON.
+        texts: The events' JSON, or their encoded values (binary).
         keys: Null: none.
         operations: `Operation`; null: it is rejected.
         headers: The values of each header; null: none.

@@ -12,6 +12,7 @@ from calve.expression import compile_format
 from calve.route.gates import gates
 from calve.route.route import SinkRoute
 from calve.sinks.kafka.brokers import Brokers
+from calve.sinks.kafka.encoder import ValueEncoder
 from calve.sinks.kafka.job import RecordJob
 from calve.sinks.kafka.settings import KafkaSinkSettings, topic_fault
 from calve.sinks.kafka.shape import compile_shape
@@ -45,6 +46,7 @@ class KafkaSink:
         self.dead_letters = DeadLetterLocation(
             opening.dead_letters, opening.state_storage, limits=opening.letters_limits
         )
+        self._schema = settings.schema.with_text() if settings.schema else None
         self.flush_seconds = settings.flush_interval.total_seconds()
         self.max_batch_bytes = int(settings.max_batch_bytes)
 
@@ -81,6 +83,7 @@ class KafkaSink:
             batch,
             time_tenths * 100,
             self._fields,
+            self._schema,
         )
 
 
@@ -104,3 +107,5 @@ def _check(settings: KafkaSinkSettings, creates: bool) -> None:
     faults = brokers.unusable([topic] if topic else [], creates)
     for name, code in faults.items():
         raise brokers.refused_topic(name, code)
+    if settings.schema:
+        ValueEncoder(settings.schema.with_text(), topic).check()

@@ -1,0 +1,145 @@
+"""Values in Avro, against the library of others (fastavro)."""
+
+from __future__ import annotations
+
+import io
+import json
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import fastavro
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from calve.columns.fields import ALL_FIELDS
+from calve.convert.scalar import MismatchError
+from calve.errors import SinkRefusedError
+from calve.event.exact_json import parse_object
+from calve.serde.avro.schema import parse
+from calve.serde.settings import SchemaSettings
+from calve.sinks.kafka.avro import avro_writer
+from calve.sinks.kafka.encoder import ValueEncoder
+from calve.sinks.kafka.settings import KafkaSinkSettings
+from calve.sinks.kafka.shape import compile_shape
+from services.registry import Registry
+
+
+def schema_of(*fields: tuple[str, Any]) -> dict[str, Any]:
+    return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields]}
+
+
+def logical(kind: str, name_of_type: str, **more: Any) -> dict[str, Any]:
+    return {"type": kind, "logicalType": name_of_type, **more}
+
+
+def read(schema: Any, event: str) -> Any:
+    """Return what fastavro reads of what is written for an event."""
+    out = bytearray()
+    avro_writer(parse(json.dumps(schema)))(parse_object(event), out)
+    data = io.BytesIO(bytes(out))
+    value = fastavro.schemaless_reader(data, fastavro.parse_schema(schema), None)
+    assert data.read() == b""
+    return value
+
+
+SCALARS = {
+    "b": ("boolean", st.booleans()),
+    "i": ("int", st.integers(-(2**31), 2**31 - 1)),
+    "l": ("long", st.integers(-(2**63), 2**63 - 1)),
+    "d": ("double", st.floats(allow_nan=False, allow_infinity=False)),
+    "s": ("string", st.text(st.characters(exclude_categories=["Cs"]))),
+    "o": (["null", "long", "string"], st.none() | st.integers(-9, 9) | st.text("0123a")),
+    "a": ({"type": "array", "items": "string"}, st.lists(st.text("ab"))),
+    "m": ({"type": "map", "values": ["null", "int"]}, st.dictionaries(st.text("xy"), st.none() | st.integers(0, 9))),
+}
+
+
+@given(st.fixed_dictionaries({name: values for name, (_, values) in SCALARS.items()}))
+def test_what_is_written_is_what_others_read(event: dict[str, Any]) -> None:
+    schema = schema_of(*((name, kind) for name, (kind, _) in SCALARS.items()))
+    assert read(schema, json.dumps(event)) == event
+
+
+@given(st.decimals(-(10**8), 10**8, places=2), st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)))
+def test_decimals_and_times_keep_each_digit(number: Decimal, at: datetime) -> None:
+    schema = schema_of(
+        ("n", logical("bytes", "decimal", precision=12, scale=2)),
+        ("f", logical("fixed", "decimal", name="F", size=8, precision=12, scale=2)),
+        ("t", logical("long", "timestamp-micros")),
+        ("d", logical("int", "date")),
+    )
+    event = {"n": str(number), "f": str(number), "t": f"{at.isoformat()}Z", "d": at.date().isoformat()}
+    assert read(schema, json.dumps(event)) == {"n": number, "f": number, "t": at.replace(tzinfo=UTC), "d": at.date()}
+
+
+def test_other_types_are_those_of_columns() -> None:
+    schema = schema_of(
+        ("u", logical("string", "uuid")),
+        ("e", {"type": "enum", "name": "E", "symbols": ["A", "B"]}),
+        ("x", {"type": "fixed", "name": "X", "size": 2}),
+        ("y", "bytes"),
+        ("t", logical("int", "time-millis")),
+        ("r", ["null", schema_of(("k", "float")) | {"name": "S"}]),
+    )
+    number = uuid.uuid4()
+    event = {"u": str(number), "e": "B", "x": "AAE=", "y": "/w==", "t": "10:00:00.250", "r": {"k": 0.5}}
+    expected = {"u": number, "e": "B", "x": b"\0\1", "y": b"\xff", "t": time(10, 0, 0, 250_000), "r": {"k": 0.5}}
+    assert read(schema, json.dumps(event)) == expected
+    assert read(schema_of(("d", logical("int", "date"))), '{"d": "2026-11-28"}') == {"d": date(2026, 11, 28)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "event", "reason"),
+    [
+        ("int", '{"v": 3000000000}', "v: 3000000000 is not a valid int"),
+        ("string", '{"v": null}', "v: null is not a valid string"),
+        ("string", "{}", "v: the field is missing"),
+        ("string", '{"v": "a", "w": 1}', "the schema has no field w"),
+        (logical("long", "timestamp-millis"), '{"v": "2026-11-28T00:00:00.0001Z"}', "more digits"),
+        (logical("bytes", "decimal", precision=4, scale=2), '{"v": 1.234}', "v: 1.234 is not a valid decimal"),
+        ({"type": "enum", "name": "E", "symbols": ["A"]}, '{"v": "B"}', "v: 'B' is not a valid symbol of E"),
+        (["null", "int", "boolean"], '{"v": "x"}', "v: 'x' is not a valid value of the union"),
+    ],
+)
+def test_what_does_not_fit_is_refused_with_its_reason(kind: Any, event: str, reason: str) -> None:
+    with pytest.raises(MismatchError) as refused:
+        read(schema_of(("v", kind)), event)
+    assert reason in str(refused.value)
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with Registry() as started:
+        yield started
+
+
+def test_values_begin_with_the_id_of_their_topics_schema(registry: Registry) -> None:
+    number = registry.register("a-value", schema_of(("id", "long")))
+    settings = KafkaSinkSettings(
+        bootstrap_servers="b:1", topic="${/t}", serde_format="avro", schema=SchemaSettings(registry_url=registry.url)
+    )
+    assert list(settings.check()) == []
+    events = pa.table({"json": ['{"id": 1}', '{"id": "x"}', '{"id": 2}']})
+    records = compile_shape(settings, ()).records(events, ALL_FIELDS)
+    encoder = ValueEncoder(settings.schema or SchemaSettings(), None)
+    encoded = encoder.encode(("a", "none"), np.array([0, 0, 1], np.int32), records)
+    assert encoded.texts.to_pylist() == [b"\0" + number.to_bytes(4, "big") + b"\2", None, None]
+    assert encoded.operations.to_pylist() == [0, None, None]
+    assert encoded.rejects["code"].to_pylist() == ["NOT_COERCIBLE", "UNKNOWN_SCHEMA"]
+    with pytest.raises(SinkRefusedError, match="The subject none-value of the registry cannot be used"):
+        ValueEncoder(settings.schema or SchemaSettings(), "none").check()
+
+
+def test_avro_needs_a_registry_and_nothing_else_has_a_schema() -> None:
+    def paths(**more: Any) -> list[str]:
+        return [path for path, _ in KafkaSinkSettings(bootstrap_servers="b:1", topic="t", **more).check()]
+
+    assert paths(serde_format="avro") == ["schema"]
+    assert paths(schema=SchemaSettings(registry_url="http://r")) == ["schema"]
+    assert paths(serde_format="avro", schema=SchemaSettings(inline_schema='"int"')) == ["schema"]

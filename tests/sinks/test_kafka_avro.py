@@ -131,7 +131,7 @@ def test_values_begin_with_the_id_of_their_topics_schema(registry: Registry) -> 
     encoded = encoder.encode(("a", "none"), np.array([0, 0, 1], np.int32), records)
     assert encoded.texts.to_pylist() == [b"\0" + number.to_bytes(4, "big") + b"\2", None, None]
     assert encoded.operations.to_pylist() == [0, None, None]
-    assert encoded.rejects["code"].to_pylist() == ["NOT_COERCIBLE", "UNKNOWN_SCHEMA"]
+    assert encoded.rejects["code"].to_pylist() == ["SINK_REFUSED", "UNKNOWN_SCHEMA"]
     with pytest.raises(SinkRefusedError, match="The subject none-value of the registry cannot be used"):
         ValueEncoder(settings.schema or SchemaSettings(), "none").check()
 

@@ -77,7 +77,7 @@ class ValueEncoder:
         try:
             write(parse_object(text), value)
         except (MismatchError, MalformedError) as error:
-            return Code.NOT_COERCIBLE, str(error)
+            return Code.SINK_REFUSED, f"it does not fit the schema of the topic {topic}: {error}"
         return bytes(value)
 
     def _writer(self, topic: str) -> tuple[bytes, Write] | str:

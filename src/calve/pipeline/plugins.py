@@ -118,7 +118,7 @@ def sample_of(settings: PipelineSettings, name: str) -> tuple[pa.Table, bool]:
     has_ids = serde is not None and serde.schema.registry_url is not None
     if serde and len(data) <= SAMPLE_BYTES and (values := values_of(data, has_ids)):
         return sample_values(values), True
-    lines = sample_lines(data, shown_name(name), declared(settings).format)
+    lines = sample_lines(data, shown_name(name), declared(settings))
     are_values = serde is not None and serde.format == "json_schema" and not has_ids and is_text(data)
     return lines, are_values
 

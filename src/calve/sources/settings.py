@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from calve.serde.settings import Serde
-    from calve.sources.file.settings import FileSettings
     from calve.sources.tables import Tables
 
 __all__ = ["Claim", "SourceSettings", "StateForm"]
@@ -115,11 +114,6 @@ class SourceSettings:
         Raises:
             SettingsError: The file of the schema cannot be read.
         """
-        return None
-
-    @property
-    def format(self) -> FileSettings | None:
-        """How a sample file is read; None: by its extension."""
         return None
 
     @property

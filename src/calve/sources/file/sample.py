@@ -14,7 +14,16 @@ from calve.event.columns import EVENT, MALFORMED
 from calve.event.typed import with_text
 from calve.sources.file.codec import FilePart, codec_of, read_part
 from calve.sources.file.rows import SCHEMA
-from calve.sources.file.settings import AvroCodec, CodecSettings, FileSettings, NdjsonCodec, OrcCodec, ParquetCodec
+from calve.sources.file.settings import (
+    AvroCodec,
+    CodecSettings,
+    FileSettings,
+    FormatSettings,
+    NdjsonCodec,
+    OrcCodec,
+    ParquetCodec,
+)
+from calve.sources.settings import SourceSettings
 
 __all__ = ["SAMPLE_BYTES", "is_text", "read_bytes", "sample_lines", "sample_values", "shown_name"]
 
@@ -36,14 +45,17 @@ def shown_name(name: str) -> str:
     return "stdin" if name == "-" else name
 
 
-def sample_lines(data: bytes, title: str, settings: FileSettings | None = None) -> pa.Table:
+def sample_lines(data: bytes, title: str, source: SourceSettings | None = None) -> pa.Table:
     """Return the events of a sample, plain or compressed; `title` is its name in errors.
+
+    A source of files reads it as one of them; otherwise its first bytes tell what it is.
 
     Raises:
         SourceError: It is too large for a sample, or damaged.
     """
     if len(data) > SAMPLE_BYTES:
         raise _error(f"{title} has more than {SAMPLE_BYTES >> 20} MiB", title, "Use a part of it, e.g. with `head`")
+    settings = source.format if isinstance(source, FormatSettings) else None
     codec = codec_of(title, settings) if settings else None
     codec = codec or _by_content(data, title)
     settings = replace(settings or FileSettings(path=""), codec=codec)

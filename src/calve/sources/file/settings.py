@@ -228,9 +228,16 @@ class FormatSettings(SourceSettings):
 
     Attributes:
         codec: The format; None: by the extension.
+        compression: As in `FileSettings`.
     """
 
     codec: CodecSettings | None
+    compression: Literal["automatic", "none", "gzip", "zstd"]
+
+    @property
+    def format(self) -> FileSettings:
+        """The settings with which the readers of files read one, or a sample."""
+        return FileSettings(path="", codec=self.codec, compression=self.compression)
 
     @property
     def envelope(self) -> str | None:
@@ -313,7 +320,7 @@ class FileSettings(FormatSettings):
 
     @property
     def format(self) -> FileSettings:
-        """These settings: a sample is read as a file."""
+        """These settings."""
         return self
 
     @property

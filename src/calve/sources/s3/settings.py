@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import pyarrow as pa
 
 from calve.settings import option
-from calve.sources.file.settings import CodecSettings, FileSettings, FormatSettings
+from calve.sources.file.settings import CodecSettings, FormatSettings
 from calve.sources.s3.attributes import METADATA
 from calve.sources.settings import StateForm
 
@@ -152,11 +152,6 @@ class S3SourceSettings(FormatSettings):
     def metadata(self) -> Mapping[str, pa.DataType]:
         """The metadata attributes of an event, and their types."""
         return METADATA
-
-    @property
-    def format(self) -> FileSettings:
-        """The settings with which the readers of files read an object."""
-        return FileSettings(path="", codec=self.codec, compression=self.compression)
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Require one way to find objects."""

@@ -18,7 +18,6 @@ __all__ = [
     "CommitUnknownError",
     "ConvertError",
     "EngineError",
-    "EventError",
     "InvariantError",
     "MaintenanceError",
     "NoTargetError",
@@ -114,12 +113,6 @@ class NothingFoundError(SourceError):
 
 class PositionLostError(SourceError):
     """What a source should read next is gone; never reloaded silently."""
-
-    verdict = Verdict.ASK
-
-
-class EventError(CalveError):
-    """Events cannot be understood as a whole."""
 
     verdict = Verdict.ASK
 

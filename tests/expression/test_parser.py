@@ -117,7 +117,6 @@ def test_an_error_names_its_place_and_the_way_out(text, offset, hint):
         parse(text)
     assert caught.value.offset == offset, caught.value
     assert hint in str(caught.value)
-    assert caught.value.caret.splitlines()[1].index("^") == offset
 
 
 def test_an_error_is_a_settings_error_and_survives_pickling():

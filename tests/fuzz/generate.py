@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from convert.events import NUMBERS, ODD_TEXTS
 
-PLAIN_NAMES = ["city", "amount", "total", "user", "tags", "items", "note", "ts", "day", "flag", "zip", "meta", "n1"]
 ODD_NAMES = [
     "", " ", "Id", "ID", "KIND", "City", "aMount", "a.b", "user.name", "user.", ".user", ".", "..", "\x00", "a\nb", "\t",
     "\x7f", "\x85", "`", "a`b", '"', "'", "\\", "a/b", "_file", "_pos", "_deleted", "_row_id", "_spec_id", "_partition",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
-from subprocess import Popen
+from typing import Self
 
 from pyarrow import fs
 
@@ -23,7 +23,7 @@ def fetch() -> Path | None:
     return packages.install_npm(f"azurite-{VERSION}", f"azurite@{VERSION}") if shutil.which("node") else None
 
 
-class Azurite:
+class Azurite(process.Server):
     """One server with one container; a context manager.
 
     Args:
@@ -33,9 +33,9 @@ class Azurite:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         [self.port] = process.free_ports(1)
-        self._process: Popen[bytes] | None = None
 
-    def __enter__(self) -> Azurite:
+    def start(self) -> Self:
+        """Start it and wait until it answers."""
         main, log = f"{fetch()}/node_modules/azurite/dist/src/blob/main.js", self._folder / "azurite.log"
         where = ["--blobHost", "127.0.0.1", "--blobPort", str(self.port), "--location", str(self._folder / "data")]
         command = ["node", main, *where, "--skipApiVersionCheck", "--disableTelemetry", "--silent"]
@@ -46,8 +46,7 @@ class Azurite:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            process.stop(self._process, kill=True)
+        self.kill()
 
     def environment(self) -> dict[str, str]:
         """What its clients read from the environment."""

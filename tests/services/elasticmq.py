@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from subprocess import Popen
-from typing import Any
+from typing import Any, Self
 
 import urllib3
 
@@ -30,7 +29,7 @@ def fetch() -> Path:
     return jars.resolve(f"elasticmq-{VERSION}", *COORDINATES)
 
 
-class ElasticMq:
+class ElasticMq(process.Server):
     """One server with one queue; a context manager.
 
     Args:
@@ -40,14 +39,14 @@ class ElasticMq:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         [self.port] = process.free_ports(1)
-        self._process: Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
         """The address of the queue."""
         return f"http://127.0.0.1:{self.port}/000000000000/events"
 
-    def __enter__(self) -> ElasticMq:
+    def start(self) -> Self:
+        """Start it and wait until it answers."""
         self._folder.mkdir(parents=True, exist_ok=True)
         file, log = self._folder / "elasticmq.conf", self._folder / "elasticmq.log"
         file.write_text(CONFIGURATION.format(port=self.port))
@@ -59,8 +58,7 @@ class ElasticMq:
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._process is not None:
-            process.stop(self._process, kill=True)
+        self.kill()
 
     def send(self, body: object) -> str:
         """Put a message into the queue; return its id."""

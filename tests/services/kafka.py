@@ -5,8 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from subprocess import Popen, run
-from typing import Any
+from subprocess import run
+from typing import Any, Self
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -55,7 +55,7 @@ def fetch() -> Path:
     return jars.resolve(f"kafka-{VERSION}", *COORDINATES)
 
 
-class Kafka:
+class Kafka(process.Server):
     """One broker in a folder; killed and started again it keeps its ports and its data.
 
     Args:
@@ -75,7 +75,6 @@ class Kafka:
         self.port = port or free[0]
         self.controller_port, self.inner_port = free[1:]
         self.proxy_port = self.inner_port
-        self._process: Popen[bytes] | None = None
         self._admin: AdminClient | None = None
 
     @property
@@ -83,12 +82,7 @@ class Kafka:
         """What `bootstrap_servers` takes."""
         return f"127.0.0.1:{self.port}"
 
-    @property
-    def pid(self) -> int:
-        """The broker's process id; 0 when it is down."""
-        return self._process.pid if self._process else 0
-
-    def start(self) -> Kafka:
+    def start(self) -> Self:
         """Start the broker and wait until it answers."""
         self.launch()
         return self.wait()
@@ -99,26 +93,12 @@ class Kafka:
             self._format()
         self._process = process.start(self._java("kafka.Kafka", str(self._properties)), self._log)
 
-    def wait(self) -> Kafka:
+    def wait(self) -> Self:
         """Wait until the broker answers."""
         assert self._process
         process.wait_for_port(self._process, self.port, self._log)
         process.wait_until(self._answers, "the broker answers")
         return self
-
-    def stop(self) -> None:
-        """Stop the broker; its data stay. May be called twice."""
-        self._end(kill=False)
-
-    def kill(self) -> None:
-        """Kill the broker (-9), as a crash would."""
-        self._end(kill=True)
-
-    def __enter__(self) -> Kafka:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     @property
     def admin(self) -> AdminClient:
@@ -252,8 +232,3 @@ class Kafka:
     def _partitions(self, name: str) -> int:
         found = self.admin.list_topics(timeout=ANSWER_SECONDS).topics.get(name)
         return len(found.partitions) if found and found.error is None else 0
-
-    def _end(self, kill: bool) -> None:
-        if self._process:
-            process.stop(self._process, kill)
-            self._process = None

@@ -9,7 +9,6 @@ import ctypes.util
 import io
 import os
 import shutil
-import signal
 import subprocess
 import tarfile
 import tempfile
@@ -17,7 +16,7 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import Popen
+from typing import Self
 
 from calve.sources.database.connection import Address, ClosedError, ServerError
 from calve.sources.mysql.protocol.wire import MysqlConnection, Row, connect
@@ -119,7 +118,7 @@ MARIADB = Kind(
 )
 
 
-class MySql:
+class MySql(process.Server):
     """One server in a folder of its own; killed and started again it keeps its port and its data.
 
     Args:
@@ -135,13 +134,12 @@ class MySql:
         given = {name.replace("_", "-"): value for name, value in options.items()}
         usual = {name: value for name, value in OPTIONS.items() if name not in kind.lacks}
         self._options = {**usual, **dict(kind.options), "port": str(self.port), **given}
-        self._process: Popen[bytes] | None = None
 
     def add_options(self, options: Mapping[str, object]) -> None:
         """Set more settings before the start, with `_` for `-`."""
         self._options |= {name.replace("_", "-"): str(value) for name, value in options.items()}
 
-    def start(self) -> MySql:
+    def start(self) -> Self:
         """Start the server and wait until it answers; makes the data the first time."""
         data = self.folder / "data"
         is_new = not data.exists()
@@ -159,24 +157,6 @@ class MySql:
         if is_new:
             self._first()
         return self
-
-    def stop(self, kill: bool = False) -> None:
-        """Stop the server, or kill it as a crash would (-9); its data stay."""
-        if self._process is None:
-            return
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL if kill else signal.SIGTERM)
-        self._process.wait(process.STOP_SECONDS)
-        self._process = None
-
-    @property
-    def pid(self) -> int:
-        """The process of the started server; its sessions may be children of it."""
-        assert self._process
-        return self._process.pid
-
-    def __enter__(self) -> MySql:
-        return self.start()
 
     def __exit__(self, *_: object) -> None:
         self.stop(kill=True)

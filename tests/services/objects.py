@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 from pathlib import Path
-from subprocess import Popen
+from typing import Self
 
 from pyarrow import fs
 from pyiceberg.catalog import load_catalog
@@ -23,7 +23,7 @@ PORTS = ("master", "volume", "filer", "s3", "s3.port.iceberg", "admin")
 QUIET = ("-webdav=false", "-admin.ui=false", "-s3.port.lance=0")
 
 
-class ObjectStore:
+class ObjectStore(process.Server):
     """One store in a folder; killed and started again it keeps its ports and its data.
 
     Args:
@@ -33,7 +33,6 @@ class ObjectStore:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._ports = dict(zip(PORTS, process.free_ports(len(PORTS)), strict=True))
-        self._process: Popen[bytes] | None = None
 
     @property
     def endpoint(self) -> str:
@@ -45,12 +44,7 @@ class ObjectStore:
         """The address of the REST catalog."""
         return f"http://127.0.0.1:{self._ports['s3.port.iceberg']}"
 
-    @property
-    def pid(self) -> int:
-        """The store's process id; 0 when it is down."""
-        return self._process.pid if self._process else 0
-
-    def start(self) -> ObjectStore:
+    def start(self) -> Self:
         """Start the store and wait until S3 and the catalog answer."""
         data, log = self.folder / "data", self.folder / "objects.log"
         data.mkdir(parents=True, exist_ok=True)
@@ -64,20 +58,6 @@ class ObjectStore:
         process.wait_until(self._serves, "the bucket answers")
         process.wait_until(self._has_warehouse, "the warehouse of the catalog answers")
         return self
-
-    def stop(self) -> None:
-        """Stop the store; its data stay. May be called twice."""
-        self._end(kill=False)
-
-    def kill(self) -> None:
-        """Kill the store (-9), as a crash would."""
-        self._end(kill=True)
-
-    def __enter__(self) -> ObjectStore:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def s3(self) -> dict[str, str]:
         """What a client of S3 needs: endpoint, region and keys, by pyarrow's names."""
@@ -128,11 +108,6 @@ class ObjectStore:
         except (NoSuchNamespaceError, RESTError, RequestException):
             return False
         return True
-
-    def _end(self, kill: bool) -> None:
-        if self._process:
-            process.stop(self._process, kill)
-            self._process = None
 
 
 def _weed() -> str:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from subprocess import Popen
-from typing import Any
+from typing import Any, Self
 
 import pyspark
 import urllib3
@@ -34,7 +33,7 @@ def fetch() -> Path:
     return jars.resolve(f"opensearch-{VERSION}", *COORDINATES)
 
 
-class OpenSearch:
+class OpenSearch(process.Server):
     """One node in a folder; killed and started again it keeps its ports and its data.
 
     Args:
@@ -46,7 +45,6 @@ class OpenSearch:
         self.folder = folder
         self.port, self._transport = process.free_ports(2)
         self._options = options
-        self._process: Popen[bytes] | None = None
         self._pool = urllib3.PoolManager()
 
     @property
@@ -54,12 +52,7 @@ class OpenSearch:
         """What `hosts` takes."""
         return f"http://127.0.0.1:{self.port}"
 
-    @property
-    def pid(self) -> int:
-        """The node's process id; 0 when it is down."""
-        return self._process.pid if self._process else 0
-
-    def start(self) -> OpenSearch:
+    def start(self) -> Self:
         """Start the node and wait until it answers."""
         (self.folder / "config").mkdir(parents=True, exist_ok=True)
         (self.folder / "logs").mkdir(exist_ok=True)
@@ -68,20 +61,6 @@ class OpenSearch:
         process.wait_for_port(self._process, self.port, log, START_SECONDS)
         process.wait_until(self._answers, "the node answers", START_SECONDS)
         return self
-
-    def stop(self) -> None:
-        """Stop the node; its data stay. May be called twice."""
-        self._end(kill=False)
-
-    def kill(self) -> None:
-        """Kill the node (-9), as a crash would."""
-        self._end(kill=True)
-
-    def __enter__(self) -> OpenSearch:
-        return self.start()
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def call(self, method: str, path: str, body: Any = None) -> Any:
         """Send one request and give its answer; anything but 2xx is an AssertionError."""
@@ -129,8 +108,3 @@ class OpenSearch:
             return bool(self.call("GET", "_cluster/health?wait_for_status=yellow&timeout=1s")["status"] != "red")
         except (AssertionError, urllib3.exceptions.HTTPError):
             return False
-
-    def _end(self, kill: bool) -> None:
-        if self._process:
-            process.stop(self._process, kill)
-            self._process = None

@@ -15,7 +15,7 @@ import tempfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from subprocess import Popen
+from typing import Self
 
 from calve.sources.database.connection import Address, ClosedError, ServerError
 from calve.sources.postgres.protocol.wire import PostgresConnection, Row, connect
@@ -58,24 +58,25 @@ def fetch() -> Path:
     return folder
 
 
-class Postgres:
+class Postgres(process.Server):
     """One server in a folder of its own; killed and started again it keeps its port and its data.
 
     Args:
         **options: Settings of the server besides `OPTIONS`.
     """
 
+    _QUIT = signal.SIGINT
+
     def __init__(self, **options: str) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="calve-pg-data-"))
         self.port = process.free_ports(1)[0]
         self._options = {**OPTIONS, "unix_socket_directories": str(self.folder), "port": str(self.port), **options}
-        self._process: Popen[bytes] | None = None
 
     def add_options(self, options: Mapping[str, object]) -> None:
         """Set more settings before the start."""
         self._options |= {name: str(value) for name, value in options.items()}
 
-    def start(self) -> Postgres:
+    def start(self) -> Self:
         """Start the server and wait until it answers; makes the database the first time."""
         data = self.folder / "data"
         if not data.exists():
@@ -85,24 +86,6 @@ class Postgres:
         self._process = process.start(command, self.folder / "postgres.log")
         process.wait_until(self._answers, "PostgreSQL answers")
         return self
-
-    def stop(self, kill: bool = False) -> None:
-        """Stop the server, quickly (`fast`), or as a crash would (-9); its data stay."""
-        if self._process is None:
-            return
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL) if kill else self._process.send_signal(signal.SIGINT)
-        self._process.wait(process.STOP_SECONDS)
-        self._process = None
-
-    @property
-    def pid(self) -> int:
-        """The process of the started server; its sessions may be children of it."""
-        assert self._process
-        return self._process.pid
-
-    def __enter__(self) -> Postgres:
-        return self.start()
 
     def __exit__(self, *_: object) -> None:
         self.stop()

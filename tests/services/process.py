@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar, Self
 
 START_SECONDS = 240.0
 STOP_SECONDS = 60.0
@@ -33,6 +34,38 @@ def free_ports(count: int) -> list[int]:
     return list(itertools.islice(found, count))
 
 
+class Server:
+    """A server in a folder, as a context manager; stopped or killed and started again it keeps its data."""
+
+    _QUIT: ClassVar[signal.Signals] = signal.SIGTERM
+    _process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        """Its process id; 0 when it is down. Its sessions may be children of it."""
+        return self._process.pid if self._process else 0
+
+    def start(self) -> Self:
+        """Start it and wait until it answers."""
+        raise NotImplementedError
+
+    def stop(self, kill: bool = False) -> None:
+        """Stop it, or kill it with its children (-9) as a crash would; may be called twice."""
+        if self._process:
+            stop(self._process, kill, self._QUIT)
+            self._process = None
+
+    def kill(self) -> None:
+        """Kill it (-9), as a crash would."""
+        self.stop(kill=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
 def start(command: Sequence[str], log: Path, env: Mapping[str, str] | None = None) -> subprocess.Popen[bytes]:
     """Start a server in a session of its own; on Linux it dies with the thread that started it."""
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -49,10 +82,10 @@ def start(command: Sequence[str], log: Path, env: Mapping[str, str] | None = Non
         )
 
 
-def stop(process: subprocess.Popen[bytes], kill: bool = False) -> None:
+def stop(process: subprocess.Popen[bytes], kill: bool = False, quit_signal: signal.Signals = signal.SIGTERM) -> None:
     """End a server that `start` gave, by its pid; a second call does nothing."""
     if process.poll() is None:
-        process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+        os.killpg(process.pid, signal.SIGKILL) if kill else process.send_signal(quit_signal)
     try:
         process.wait(STOP_SECONDS)
     except subprocess.TimeoutExpired:

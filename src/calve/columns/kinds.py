@@ -10,9 +10,8 @@ from decimal import Decimal, InvalidOperation
 
 from calve.columns.node import Kind
 
-__all__ = ["MICROSECONDS", "NUMBER", "TIMESTAMP", "number_kind", "text_kind"]
+__all__ = ["MICROSECONDS", "TIMESTAMP", "number_kind", "text_kind"]
 
-NUMBER = r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?"
 _YEAR = "(?:000[2-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-8][0-9]{3}|9[0-8][0-9]{2}|99[0-8][0-9]|999[0-8])"
 _DAY = (
     "(?:(?:0[13578]|1[02])-(?:0[1-9]|[12][0-9]|3[01])|(?:0[469]|11)-(?:0[1-9]|[12][0-9]|30)"

@@ -33,12 +33,6 @@ class ExpressionSyntaxError(SettingsError):
         """Return the same error for a longer text that contains this one from character `by`."""
         return ExpressionSyntaxError(self.problem, text, self.offset + by, hint=self.hint)
 
-    @property
-    def caret(self) -> str:
-        """The text with a caret under the error, as two lines."""
-        line = self.text.replace("\n", " ").replace("\t", " ")
-        return f"{line}\n{' ' * self.offset}^"
-
 
 def _excerpt(text: str, offset: int) -> str:
     start, end = max(0, offset - _AROUND), offset + _AROUND

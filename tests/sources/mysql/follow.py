@@ -52,24 +52,6 @@ def postgres_settings(server: Postgres, database: str, **more: Any) -> PostgresS
     )
 
 
-def read_once(settings: MysqlSettings, folder: Path, position: Any = None) -> tuple[dict[tuple[str, Any], dict], Any]:
-    """Read to the end; give the last row of each key, with its metadata, and the position."""
-    opened = source.open(settings, LocalFolder(folder), "p")
-    opened.start(position, True)
-    found: dict[tuple[str, Any], dict] = {}
-    try:
-        while planned := opened.plan(position, 1 << 22):
-            for split in planned.splits:
-                for batch in opened.reader.read(split):
-                    for row in batch.drop_columns([SCHEMA]).to_pylist():
-                        found[row["table_name"], row[TYPED]["id"]] = row
-            position = planned.position
-            opened.acknowledge(planned)
-    finally:
-        opened.stop()
-    return found, position
-
-
 class Follower:
     """Reads all tables of a database again and again, and keeps the rows as a sink would.
 

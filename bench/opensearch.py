@@ -24,8 +24,8 @@ import urllib3
 from bench.made_events import Events
 from bench.measure import Figures, parser, ratio, take_turns
 from bench.report import Report
+from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.plugins import PLUGINS
-from calve.pipeline.wiring import PipelineParts
 from calve.record.receipt import Failure
 from calve.settings import parse_text
 from calve.sources.source import Split

@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 
 from calve.operate.dry_run_catalog import DryRunCatalog
 from calve.pipeline.batch import Writer
+from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.plugins import PLUGINS
-from calve.pipeline.wiring import PipelineParts
 from calve.record.receipt import Receipt
 from calve.settings import parse_text
 from calve.sources.source import Planned, Split
@@ -81,10 +81,10 @@ class Lake:
             del pipeline["processor"]
         [settings] = parse_text(json.dumps({"p": pipeline}), PLUGINS).pipelines
         self.catalog = DryRunCatalog("lake", {}, lambda name: None)
-        self._wiring = PipelineParts(
+        self._parts = PipelineParts(
             settings, state_folder_at(str(self.folder)), lambda properties: ("lake", cast(Any, self.catalog))
         )
-        self._wiring.open()
+        self._parts.open()
         self._batches = itertools.count(1)
 
     def write(self, *tasks: Sequence[str | None]) -> list[Receipt]:
@@ -92,16 +92,16 @@ class Lake:
         size = 64 << 20  # so that no two are of one task
         planned = Planned([Split({"events": list(events)}, size) for events in tasks], {})
         batch = next(self._batches)
-        self._wiring.begin_batch(planned)
+        self._parts.begin_batch(planned)
         spark = cast(Any, SimpleNamespace(tasks=Tasks(), describe=lambda pipeline, work: None))
-        wiring: Any = SimpleNamespace(
+        parts: Any = SimpleNamespace(
             job=self._job,
-            tables=self._wiring.tables,
-            lacking=self._wiring.lacking,
-            in_order=self._wiring.in_order,
+            tables=self._parts.tables,
+            lacking=self._parts.lacking,
+            in_order=self._parts.in_order,
             one_task=False,
         )
-        writer = Writer(spark, wiring, "state", cast(Any, None))
+        writer = Writer(spark, parts, "state", cast(Any, None))
         receipts = writer.attempt(batch, planned)
         for receipt in receipts:
             self._keep(receipt)
@@ -117,7 +117,7 @@ class Lake:
         return sorted(letter["code"] for letter in self.letters)
 
     def _job(self, *of_pass: Any) -> Any:
-        return replace(self._wiring.job(*of_pass), reader=Texts())
+        return replace(self._parts.job(*of_pass), reader=Texts())
 
     def _keep(self, receipt: Receipt) -> None:
         for written in receipt.tables:

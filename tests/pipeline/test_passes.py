@@ -22,14 +22,14 @@ def writer_of(in_order: bool, made: list[Misfit] | None = None) -> batch.Writer:
     spark = cast(Any, SimpleNamespace(tasks=SimpleNamespace(parallelism=2), describe=lambda pipeline, work: None))
     none, made = cast(Any, None), [] if made is None else made
     lacking = [Misfit(TableRef(0, "ns.new"), None)]
-    wiring: Any = SimpleNamespace(
+    parts: Any = SimpleNamespace(
         job=lambda *_: Job("p", "run", none, (), 1),
         tables=SimpleNamespace(fit=made.extend),
         lacking=lambda planned: lacking,
         in_order=in_order,
         one_task=False,
     )
-    return batch.Writer(spark, wiring, "state", none)
+    return batch.Writer(spark, parts, "state", none)
 
 
 @pytest.mark.parametrize("splits", [[], [Split({}), Split({})], [Split({})] * 5])

@@ -62,7 +62,7 @@ class World:
             advance=lambda _, __: False,
             may_index_keys=lambda _, __: False,
         )
-        wiring: Any = SimpleNamespace(
+        parts: Any = SimpleNamespace(
             source=SimpleNamespace(acknowledge=lambda planned: None),
             tables=tables,
             letters=SimpleNamespace(io_properties=dict),
@@ -73,7 +73,7 @@ class World:
             committed=lambda _, target, __: self.looked_at.append(target.identifier),
             acknowledged=self.acknowledged.append,
         )
-        self.commit_tables = TableCommits(self.ledger, wiring, self.status, rewriter, upkeep, lambda: self.seconds)
+        self.commit_tables = TableCommits(self.ledger, parts, self.status, rewriter, upkeep, lambda: self.seconds)
         self.queue = self.commit_tables.queue
 
     def append(

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from calve.pipeline.pipeline_parts import PipelineParts, sink_labels
 from calve.pipeline.plugins import PLUGINS
-from calve.pipeline.wiring import PipelineParts, sink_labels
 from calve.settings import parse_text
 from calve.state.local_folder import LocalFolder
 from calve.stop_point import VARIABLE

@@ -15,9 +15,9 @@ from calve.catalog.catalog import Catalog
 from calve.engine import session
 from calve.observe.watch import Watch
 from calve.pipeline.driver import Driver, RunMode
+from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.run import Catalogs
-from calve.pipeline.wiring import PipelineParts
 from calve.settings import parse_text
 from calve.state.local_folder import LocalFolder
 from changes.history import Kind, Table
@@ -65,9 +65,9 @@ class Mirror:
 
     def catch_up(self) -> dict[str, Any]:
         with Watch() as watch:
-            wiring = PipelineParts(self.settings, LocalFolder(self.folder), Catalogs(session.start()).get)
+            parts = PipelineParts(self.settings, LocalFolder(self.folder), Catalogs(session.start()).get)
             Driver(
-                session.start(), wiring, LocalFolder(self.folder), RunMode(once=True, give_up_seconds=20), watch
+                session.start(), parts, LocalFolder(self.folder), RunMode(once=True, give_up_seconds=20), watch
             ).run()
             (report,) = watch.reports()
         return report.to_dict()

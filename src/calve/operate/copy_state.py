@@ -14,8 +14,8 @@ from calve.ledger.ledger import Ledger
 from calve.observe.humanize import many
 from calve.observe.pause import PAUSE_FILE
 from calve.observe.status_file import REPLAY_FOLDER, STATUS_FILE
+from calve.pipeline.pipeline_parts import replay_name
 from calve.pipeline.plugins import SOURCES
-from calve.pipeline.wiring import replay_name
 from calve.sources.file.processed_files import ProcessedFiles
 from calve.sources.settings import StateForm
 from calve.state.folder import StateFolder

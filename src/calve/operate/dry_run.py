@@ -23,9 +23,9 @@ from calve.event.validate_json import validated
 from calve.expression.scope import TAGS
 from calve.observe import tally
 from calve.operate.dry_run_catalog import DryRunCatalog
+from calve.pipeline.pipeline_parts import PipelineParts, sink_labels
 from calve.pipeline.plugins import declared
 from calve.pipeline.spark_needs import needs_s3
-from calve.pipeline.wiring import PipelineParts, sink_labels
 from calve.processors.chain import Chain
 from calve.record.receipt import Misfit
 from calve.record.target import TableRef
@@ -185,7 +185,7 @@ class _Rehearsals:
         self._spark: Engine | None = None
 
     def get(self, properties: Mapping[str, str]) -> tuple[str, Catalog]:
-        """Return the rehearsal for a sink's properties; it has all methods of a catalog that a wiring calls."""
+        """Return the rehearsal for a sink's properties; it has all methods of a catalog that a pipeline calls."""
         key = repr(sorted(properties.items()))
         if key not in self.made:
             self.made[key] = self._make(dict(properties) or embedded(Path("lakehouse")))
@@ -213,7 +213,7 @@ class _Rehearsed:
 
     def __init__(self, settings: PipelineSettings, catalogs: _Rehearsals) -> None:
         self._catalogs = catalogs
-        self._wiring = PipelineParts(settings, LocalFolder(Path("calve-state")) / settings.name, catalogs.get)
+        self._parts = PipelineParts(settings, LocalFolder(Path("calve-state")) / settings.name, catalogs.get)
         self._labels = sink_labels(settings)
         self._moment = int(time.time() * 10)
         self._events: list[EventFate] = []
@@ -221,11 +221,11 @@ class _Rehearsed:
 
     def run(self, events: pa.Table, metadata: Mapping[str, int | str], is_encoded: bool) -> Trial:
         fates = self._events = [EventFate(*place) for place in enumerate(events["file_row"].to_pylist(), 1)]
-        self._wiring.open_tables()
+        self._parts.open_tables()
         for key, catalog in self._catalogs.made.items():
             for name in catalog.created:
                 self._table(key, name)
-        job = self._wiring.job("", 0, self._moment, 0, None)
+        job = self._parts.job("", 0, self._moment, 0, None)
         needed = self._needed_metadata(job)
         added = {TAGS, *(job.processors.sets if job.processors else ())}
         known_metadata = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set()) | added
@@ -288,12 +288,12 @@ class _Rehearsed:
     def _write(self, parts: dict[TableRef, pa.Table]) -> None:
         """Create and evolve tables, and convert their events, in passes as in a batch."""
         for _ in range(_PASSES):
-            sinks = self._wiring.job("", 0, self._moment, 0, None).sinks
+            sinks = self._parts.job("", 0, self._moment, 0, None).sinks
             outcomes = [self._write_part(sinks[target.sink], target, rows) for target, rows in parts.items()]
             misfits = [misfit for misfit in outcomes if misfit]
             if not misfits:
                 return
-            self._wiring.tables.fit(misfits)
+            self._parts.tables.fit(misfits)
             parts = {misfit.target: parts[misfit.target] for misfit in misfits}
         names = ", ".join(sorted(name for _, name in parts))
         message = f"The events still do not fit after {_PASSES} passes: {names}"

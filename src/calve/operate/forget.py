@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from calve.ledger.ledger import Ledger
 from calve.observe.status_file import REPLAY_FOLDER
-from calve.pipeline.wiring import replay_name
+from calve.pipeline.pipeline_parts import replay_name
 from calve.record.staged import StagedBatch
 from calve.record.written import Entries
 from calve.state.folder import StateFolder

@@ -21,11 +21,11 @@ from calve.observe.status_file import REPLAY_FOLDER as FOLDER
 from calve.observe.totals import Totals
 from calve.observe.watch import Watch
 from calve.pipeline.driver import Driver, RunMode
+from calve.pipeline.pipeline_parts import PipelineParts, dead_letter_locations, replay_name, sink_labels, sink_paths
 from calve.pipeline.plugins import declared
 from calve.pipeline.run import Catalogs, RunOptions, state_folder
 from calve.pipeline.spark_needs import needs_s3
 from calve.pipeline.task_modules import task_modules
-from calve.pipeline.wiring import PipelineParts, dead_letter_locations, replay_name, sink_labels, sink_paths
 from calve.settings import PipelineSettings
 from calve.state.folder import StateFolder
 
@@ -132,15 +132,15 @@ class _Replay:
         return False
 
     def run(self, spark: Any, catalogs: Catalogs, watch: Watch) -> Replayed:
-        wiring = PipelineParts(self.settings, self._folder, catalogs.get, self._source)
+        parts = PipelineParts(self.settings, self._folder, catalogs.get, self._source)
         if self.has_table:  # load it again
-            wiring.letters.open()
-            wiring.letters.note()
-            self._source.know(wiring.letters.readable)
+            parts.letters.open()
+            parts.letters.note()
+            self._source.know(parts.letters.readable)
             if not self.waits():
                 return Replayed(self.settings.name)
-        Driver(spark, wiring, self._folder / FOLDER, self._mode, watch).run()
-        self._source.know(wiring.letters.readable)
+        Driver(spark, parts, self._folder / FOLDER, self._mode, watch).run()
+        self._source.know(parts.letters.readable)
         after = next(report for report in watch.reports() if report.pipeline == self._name)
         if not watch.stop.is_set():
             self._source.finish()

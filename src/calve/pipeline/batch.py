@@ -14,9 +14,9 @@ from calve.ledger.ledger import Ledger
 from calve.observe.bug_report import BugReports
 from calve.observe.humanize import size
 from calve.pipeline.distribution import Distribution
+from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.quarantine import Quarantine
 from calve.pipeline.spark_job import count_rows, divide, run_job, run_survey
-from calve.pipeline.wiring import PipelineParts
 from calve.record.receipt import Receipt, merge_misfits
 from calve.record.staged import StagedBatch
 from calve.record.target import TableRef
@@ -68,7 +68,7 @@ class Writer:
 
     Attributes:
         spark: Runs the tasks.
-        wiring: The pipeline's parts.
+        parts: The pipeline's parts.
         state_id: The identity of the pipeline's ledger.
         reports: Reports events that make a batch fail.
         distribution: Decides whether tasks shuffle small parts.
@@ -76,7 +76,7 @@ class Writer:
     """
 
     spark: Engine
-    wiring: PipelineParts
+    parts: PipelineParts
     state_id: str
     reports: BugReports
     distribution: Distribution = dataclasses.field(default_factory=Distribution)
@@ -136,8 +136,8 @@ class Writer:
         groups, numbers = self._divide(planned, splits_read)
         only: TablesBySink = None if again is None else dict.fromkeys(range(len(groups)), again.targets)
         is_load = again is None and bool(planned.splits) and all(split.body.get(LOADED) for split in planned.splits)
-        if is_load and (lacking := self.wiring.lacking(planned)):
-            self.wiring.tables.fit(lacking)
+        if is_load and (lacking := self.parts.lacking(planned)):
+            self.parts.tables.fit(lacking)
         for number in range(_PASSES):
             job = self._job(batch, planned.time_tenths, number, only)
             job = dataclasses.replace(job, split_numbers=numbers, splits=len(planned.splits), isolation=isolation)
@@ -147,7 +147,7 @@ class Writer:
                 job = again.apply_to(job)
             else:
                 job = self.distribution.choose(job, len(groups if only is None else only))
-            if self.wiring.in_order and len(groups) > 1 and not (is_load and job.preserves_source_keys):
+            if self.parts.in_order and len(groups) > 1 and not (is_load and job.preserves_source_keys):
                 job = dataclasses.replace(job, shuffle_partitions=len(groups))
             self.spark.describe(job.pipeline, f"batch {batch}, {size(sum(map(_bytes, groups)))}")
             written = run_job(self.spark, job, groups)
@@ -156,8 +156,8 @@ class Writer:
             misfits = merge_misfits(written)
             if not misfits:
                 return receipts + written
-            self.wiring.tables.fit(misfits)
-            if self.wiring.in_order:
+            self.parts.tables.fit(misfits)
+            if self.parts.in_order:
                 continue
             receipts += written
             only = {
@@ -175,15 +175,15 @@ class Writer:
         )
 
     def _job(self, batch: int, time_tenths: int, number: int = 0, only: TablesBySink = None) -> Job:
-        return self.wiring.job(self.state_id, batch, time_tenths, number, only)
+        return self.parts.job(self.state_id, batch, time_tenths, number, only)
 
     def _divide(self, planned: Planned, numbers: list[int]) -> tuple[list[list[Split]], list[list[int]]]:
         """Divide the splits with these numbers over tasks; return splits and numbers by task."""
         if not numbers:
             return [[]], [[]]
         splits = [planned.splits[number] for number in numbers]
-        tasks = 1 if self.wiring.one_task else self.spark.tasks.parallelism
-        groups = divide(splits, tasks, self.wiring.in_order and not self.wiring.one_task)
+        tasks = 1 if self.parts.one_task else self.spark.tasks.parallelism
+        groups = divide(splits, tasks, self.parts.in_order and not self.parts.one_task)
         number_of = {id(split): number for split, number in zip(splits, numbers, strict=True)}
         return groups, [[number_of[id(split)] for split in group] for group in groups]
 

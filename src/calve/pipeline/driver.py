@@ -11,7 +11,7 @@ from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 from calve.observe.watch import Watch
 from calve.pipeline.loop import Loop, RunMode
-from calve.pipeline.wiring import PipelineParts
+from calve.pipeline.pipeline_parts import PipelineParts
 from calve.state.folder import StateFolder
 
 __all__ = ["Driver", "RunMode"]
@@ -22,19 +22,19 @@ class Driver:
 
     Args:
         spark: Runs its tasks.
-        wiring: The pipeline's parts: source, sinks and their tables, intervals.
+        parts: The pipeline's parts: source, sinks and their tables, intervals.
         folder: `<state>/<pipeline>`.
         mode: Whether it ends by itself, and how long it then retries.
         watch: Gets the status, and has the request to stop.
     """
 
-    def __init__(self, spark: Engine, wiring: PipelineParts, folder: StateFolder, mode: RunMode, watch: Watch) -> None:
+    def __init__(self, spark: Engine, parts: PipelineParts, folder: StateFolder, mode: RunMode, watch: Watch) -> None:
         self._spark = spark
-        self._wiring = wiring
+        self._parts = parts
         self._folder = folder
         self._mode = mode
         self._watch = watch
-        self._log = Log(wiring.name)
+        self._log = Log(parts.name)
 
     def run(self) -> None:
         """Run until nothing is left (`once`) or a stop is requested; then commit everything that was read.
@@ -43,28 +43,28 @@ class Driver:
             CalveError: The pipeline cannot continue. Staged batches stay, and the next run commits them.
         """
         waiting = WaitPolicy(self._watch.stop, self._mode.standby, self._log)
-        with contextlib.closing(Ledger.open(self._folder / "ledger", self._wiring.name, waiting)) as ledger:
+        with contextlib.closing(Ledger.open(self._folder / "ledger", self._parts.name, waiting)) as ledger:
             if self._mode.standby:
                 self._log.info("took over the state; continuing")
             status = self._status(ledger)
             try:
                 with ledger.takeover_explains():
-                    Loop(self._spark, self._wiring, self._mode, self._watch.stop, ledger, status).run()
+                    Loop(self._spark, self._parts, self._mode, self._watch.stop, ledger, status).run()
             except BaseException as error:
                 if isinstance(error, CalveError):
                     status.trouble(error)
                 status.set_state("failed")
                 if not ledger.is_owned:
-                    self._watch.leave(self._wiring.name)  # the status file is the other driver's
+                    self._watch.leave(self._parts.name)  # the status file is the other driver's
                 raise
             status.set_state("stopped")
 
     def _status(self, ledger: Ledger) -> PipelineStatus:
-        letters = self._wiring.letters
-        totals, blueprint = ledger.committed.totals, self._wiring.blueprint
-        folder, pending = str(self._folder), self._wiring.pending
-        status = self._watch.pipeline(self._wiring.name, folder, totals, letters.locations, blueprint, pending)
+        letters = self._parts.letters
+        totals, blueprint = ledger.committed.totals, self._parts.blueprint
+        folder, pending = str(self._folder), self._parts.pending
+        status = self._watch.pipeline(self._parts.name, folder, totals, letters.locations, blueprint, pending)
         status.keeps_dead_letters_in(letters.tables)
-        status.feeds(self._wiring.feeds)
+        status.feeds(self._parts.feeds)
         status.shows_spark_at(self._spark.pages)
         return status

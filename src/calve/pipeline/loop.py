@@ -25,11 +25,11 @@ from calve.pipeline.batch_trigger import BatchTrigger
 from calve.pipeline.committer import Committer
 from calve.pipeline.complete import check_complete, stopped_tables
 from calve.pipeline.distribution import Distribution
+from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.reloading import Reloading
 from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.table_commits import TableCommits
 from calve.pipeline.upkeep import Upkeep
-from calve.pipeline.wiring import PipelineParts
 from calve.record.staged import StagedBatch
 from calve.sources.source import HasCondition, Listens, Planned, stop
 from calve.stop_point import stop_at
@@ -64,7 +64,7 @@ class Loop:
 
     Args:
         spark: Runs the tasks.
-        wiring: The pipeline's parts.
+        parts: The pipeline's parts.
         mode: Whether it ends by itself, and how long it then retries.
         stop: The request to stop.
         ledger: The pipeline's ledger.
@@ -74,29 +74,29 @@ class Loop:
     def __init__(
         self,
         spark: Engine,
-        wiring: PipelineParts,
+        parts: PipelineParts,
         mode: RunMode,
         stop: threading.Event,
         ledger: Ledger,
         status: PipelineStatus,
     ) -> None:
-        self._wiring = wiring
+        self._parts = parts
         self._mode = mode
         self._stop = stop
         self._ledger = ledger
         self._status = status
-        self._log = Log(wiring.name)
-        self._trigger = BatchTrigger(wiring.flush_seconds)
-        self._size = BatchSize(wiring.max_batch_bytes, wiring.may_grow)
+        self._log = Log(parts.name)
+        self._trigger = BatchTrigger(parts.flush_seconds)
+        self._size = BatchSize(parts.max_batch_bytes, parts.may_grow)
         self._is_surveyed = False
         self._pause, self._paused = Pause(str(ledger.folder.parent)), False
         reports = BugReports(ledger.folder.parent, self._log)
-        self._writer = Writer(spark, wiring, ledger.state_id, reports, Distribution(wiring.tables.always_shuffles))
-        self._upkeep = Upkeep(spark, status, wiring.tables)
-        rewriter = Rewriter(ledger, self._writer, wiring.tables, wiring.letters, reports)
-        self._commits = TableCommits(ledger, wiring, status, rewriter, self._upkeep)
+        self._writer = Writer(spark, parts, ledger.state_id, reports, Distribution(parts.tables.always_shuffles))
+        self._upkeep = Upkeep(spark, status, parts.tables)
+        rewriter = Rewriter(ledger, self._writer, parts.tables, parts.letters, reports)
+        self._commits = TableCommits(ledger, parts, status, rewriter, self._upkeep)
         self._committer = Committer(self._commits, ledger, mode.give_up_seconds)
-        self._reloading = Reloading(wiring.source, wiring.tables, ledger, self._committer, self._log)
+        self._reloading = Reloading(parts.source, parts.tables, ledger, self._committer, self._log)
 
     def run(self) -> None:
         """Run until nothing is left (`once`) or a stop is requested; then commit everything that was read.
@@ -104,11 +104,11 @@ class Loop:
         Raises:
             CalveError: The pipeline cannot continue. Staged batches stay, and the next run commits them.
         """
-        wiring, is_failed = self._wiring, True
+        parts, is_failed = self._parts, True
         try:
-            self._trying("start", lambda: wiring.open(self._ledger.committed.totals.tables), leave=True)
-            self._trying("start", wiring.letters.note, leave=True)
-            self._trying("start", lambda: wiring.announcer.open(self._ledger, self._status), leave=True)
+            self._trying("start", lambda: parts.open(self._ledger.committed.totals.tables), leave=True)
+            self._trying("start", parts.letters.note, leave=True)
+            self._trying("start", lambda: parts.announcer.open(self._ledger, self._status), leave=True)
             unwritten = self._recover()
             self._trying("start", self._start_source, leave=True)
             self._committer.start()
@@ -117,19 +117,19 @@ class Loop:
             if self._mode.once:
                 self._upkeep.finish(self._stop)
                 if not self._stop.is_set():
-                    check_complete(wiring.source, self._mode.allow_empty)
+                    check_complete(parts.source, self._mode.allow_empty)
             is_failed = False
         finally:
-            stop(wiring.source)
+            stop(parts.source)
             self._committer.stop()
-            wiring.announcer.close(is_failed)
+            parts.announcer.close(is_failed)
             self._upkeep.stop()
             self._commits.close()
 
     def _start_source(self) -> None:
         pending = [begun.planned for begun in self._ledger.pending()]
-        source = self._wiring.source
-        self._ledger.continue_with(self._wiring.source_kind)
+        source = self._parts.source
+        self._ledger.continue_with(self._parts.source_kind)
         source.start(self._ledger.position, self._mode.once, pending)
         if isinstance(source, Listens) and source.url:
             self._log.info(f"listens on {source.url}")
@@ -193,7 +193,7 @@ class Loop:
         return planned
 
     def _plan_next(self) -> Planned | None:
-        source, position = self._wiring.source, self._ledger.position
+        source, position = self._parts.source, self._ledger.position
         backlog = source.backlog(position)
         self._status.lag(backlog.rows, backlog.size_bytes, backlog.refusing, backlog.refused)
         self._status.lag_of_parts(backlog.parts)
@@ -201,20 +201,20 @@ class Loop:
             self._status.source(source.condition, stopped_tables(source))
         if self._is_paused():
             return None
-        self._wiring.room.check(self._status.dead_letter_room)
-        least = self._committer.took_seconds if self._wiring.in_order else 0.0  # each batch is a snapshot of its own
-        is_due = self._trigger.is_due(backlog, self._wiring.max_batch_bytes, least)
+        self._parts.room.check(self._status.dead_letter_room)
+        least = self._committer.took_seconds if self._parts.in_order else 0.0  # each batch is a snapshot of its own
+        is_due = self._trigger.is_due(backlog, self._parts.max_batch_bytes, least)
         self._commits.queue.is_behind = self._trigger.behind
         if not is_due and not (self._mode.once and backlog):
             return None
         if not self._is_surveyed:
             self._is_surveyed = True
-            self._size.begin(*self._wiring.survey(position, self._writer.tables))
+            self._size.begin(*self._parts.survey(position, self._writer.tables))
         most = self._size.next_bytes(self._trigger.behind)
         planned = source.plan(position, most)
         if planned is not None and self._trigger.record(planned, backlog, most):
             self._upkeep.backlog_end = self._ledger.last_batch + 1
-        if planned is not None and self._wiring.source_accepts and self._trigger.since and not self._trigger.behind:
+        if planned is not None and self._parts.source_accepts and self._trigger.since and not self._trigger.behind:
             return replace(planned, accepted_through=self._trigger.since)
         return planned
 
@@ -229,7 +229,7 @@ class Loop:
 
     def _write(self, batch: int, planned: Planned) -> None:
         since, self._trigger.since = self._trigger.since or time.time(), None
-        self._trying("write", lambda: self._wiring.begin_batch(planned))
+        self._trying("write", lambda: self._parts.begin_batch(planned))
         record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
         self._size.learn(record)
         self._status.steps(record.steps)
@@ -239,11 +239,11 @@ class Loop:
 
     def _staged(self, record: StagedBatch) -> None:
         stop_at("pipeline.after-stage")
-        self._trying("reject", lambda: self._wiring.letters.publish(record.rejects))
+        self._trying("reject", lambda: self._parts.letters.publish(record.rejects))
         stop_at("pipeline.after-publish")
         self._status.batch_written(counts(record), record.seconds)
-        self._wiring.announcer.rejected(record.batch, counts(record).rejects)
-        self._wiring.tables.check_times(record.tables)
+        self._parts.announcer.rejected(record.batch, counts(record).rejects)
+        self._parts.tables.check_times(record.tables)
         self._log.debug(
             f"batch {record.batch}: {record.events:,} events in {record.seconds} s, of all tasks {record.steps}",
             batch=record.batch,
@@ -257,10 +257,10 @@ class Loop:
 
     def _drain(self) -> None:
         """Stop accepting events, write the accepted ones, and commit everything staged."""
-        stop(self._wiring.source)
+        stop(self._parts.source)
         self._status.set_state("draining")
         deadline = time.monotonic() + _DRAIN_SECONDS
-        while self._wiring.source_accepts and not self._is_paused() and time.monotonic() < deadline:
+        while self._parts.source_accepts and not self._is_paused() and time.monotonic() < deadline:
             planned = self._next_accepted()
             if planned is None:
                 break
@@ -268,10 +268,10 @@ class Loop:
         self._committer.commit_all()
 
     def _next_accepted(self) -> Planned | None:
-        source, position = self._wiring.source, self._ledger.position
+        source, position = self._parts.source, self._ledger.position
         backlog = source.backlog(position)
         self._status.lag(backlog.rows, backlog.size_bytes, backlog.refusing, backlog.refused)
-        return source.plan(position, self._wiring.max_batch_bytes) if backlog else None
+        return source.plan(position, self._parts.max_batch_bytes) if backlog else None
 
     def _trying(self, step: str, action: Callable[[], T], leave: bool = False) -> T:
         """Repeat an action until it succeeds, with backoff while a server is down.

@@ -192,7 +192,7 @@ def _run_one(
     folder = state_folder(options) / settings.name
     try:
         from calve.pipeline.driver import Driver, RunMode
-        from calve.pipeline.wiring import PipelineParts
+        from calve.pipeline.pipeline_parts import PipelineParts
 
         mode = RunMode(options.once, options.give_up_after.total_seconds(), options.standby, options.allow_empty)
         Driver(spark, PipelineParts(settings, folder, catalogs.get), folder, mode, watch).run()

@@ -18,9 +18,9 @@ from calve.ledger.ledger import Ledger
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 from calve.pipeline.commit_queue import CommitQueue, Retry
+from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.upkeep import Upkeep
-from calve.pipeline.wiring import PipelineParts
 from calve.record.staged import StagedBatch
 from calve.record.target import EQUALITY_DELETE, BranchRef, WriteMode, beside
 from calve.record.written import Entries
@@ -34,7 +34,7 @@ class TableCommits:
 
     Args:
         ledger: The ledger of the pipeline; its committed record is updated here.
-        wiring: The pipeline's parts: its tables, where its dead letters go, and the source, which releases what is
+        parts: The pipeline's parts: its tables, where its dead letters go, and the source, which releases what is
             committed.
         status: Gets commits and errors.
         rewriter: Writes files again when a commit fails, perhaps because of events.
@@ -48,30 +48,30 @@ class TableCommits:
     def __init__(
         self,
         ledger: Ledger,
-        wiring: PipelineParts,
+        parts: PipelineParts,
         status: PipelineStatus,
         rewriter: Rewriter,
         upkeep: Upkeep,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ledger = ledger
-        self._source = wiring.source
-        self._tables = wiring.tables
-        self._catalogs = wiring.tables.catalogs
+        self._source = parts.source
+        self._tables = parts.tables
+        self._catalogs = parts.tables.catalogs
         self._keys = KeyIndexes(ledger.folder.parent, Log(status.name))
-        self._letters = wiring.letters
-        self._announcer = wiring.announcer
-        self.queue = CommitQueue(wiring.tables.commits, now())
+        self._letters = parts.letters
+        self._announcer = parts.announcer
+        self.queue = CommitQueue(parts.tables.commits, now())
         self._status = status
         self._rewriter = rewriter
         self._upkeep = upkeep
         self._now = now
         self._log = Log(status.name)
-        self._tables = wiring.tables
-        self._progress = StagedBatches(ledger.committed.totals, status.name, wiring.tables.completeness)
+        self._tables = parts.tables
+        self._progress = StagedBatches(ledger.committed.totals, status.name, parts.tables.completeness)
         for catalog, table, branch, _, through in ledger.committed.totals.event_times:
             if through is not None:
-                wiring.tables.advance(BranchRef(catalog, table, branch), through)
+                parts.tables.advance(BranchRef(catalog, table, branch), through)
         self._lock = threading.Lock()
         self._acknowledging = Retry()
 

@@ -10,9 +10,9 @@ from typing import Any, cast
 import pytest
 
 from calve.pipeline.batch_size import FIRST_BYTES
+from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.tables import PipelineTables
-from calve.pipeline.wiring import PipelineParts
 from calve.record.target import BranchRef, TableRef
 from calve.settings import parse_text
 from calve.sinks.iceberg.tables import IcebergTables
@@ -82,8 +82,8 @@ def test_a_survey_tells_how_many_tables_of_the_first_events_exist(
     yaml = f"p:\n  source:\n    {source}\n  sink:\n    - {sink}\n    - opensearch: {{hosts: [http://h], index: i}}\n"
     [settings] = parse_text(yaml, PLUGINS).pipelines
     catalog = SimpleNamespace(properties={}, name="lakehouse")
-    wiring = PipelineParts(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog))
-    wiring.source = cast(Any, Files())
+    parts = PipelineParts(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog))
+    parts.source = cast(Any, Files())
     monkeypatch.setattr(IcebergTables, "find", lambda self, name: name == "a.there")
     read: list[int] = []
 
@@ -91,7 +91,7 @@ def test_a_survey_tells_how_many_tables_of_the_first_events_exist(
         read.extend(split.size_bytes for split in planned.splits)
         return {TableRef(0, "a.there"), TableRef(0, "a.new"), TableRef(0, "a.newer"), TableRef(1, "i")}
 
-    assert wiring.survey(None, tables) == expected
+    assert parts.survey(None, tables) == expected
     assert read == ([FIRST_BYTES] if sum(expected) > 1 else [])
 
 

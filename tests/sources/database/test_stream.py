@@ -5,7 +5,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from calve.sources.database.epochs import Epochs
-from calve.sources.database.stream import DatabaseStream, Target
+from calve.sources.database.stream import DatabaseStream, StreamContext
 from calve.state.local_folder import LocalFolder
 from sources.database.test_reload import OTHER
 
@@ -16,8 +16,8 @@ class Ending(DatabaseStream):
     def __init__(self, folder: Path) -> None:
         epochs = Epochs(LocalFolder(folder))
         epochs.begin([OTHER])
-        target = Target(SimpleNamespace(shown="shop"), "p", None, None, epochs, {}, None)  # type: ignore[arg-type]
-        super().__init__(target, until=7)
+        context = StreamContext(SimpleNamespace(shown="shop"), "p", None, None, epochs, {}, None)  # type: ignore[arg-type]
+        super().__init__(context, until=7)
         self.asked = threading.Event()
 
     def _read(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from calve.sources.database.awaited import awaited
 from calve.sources.database.load import log_position
 from calve.sources.database.parts import Parts
-from calve.sources.database.stream import DatabaseStream, Target
+from calve.sources.database.stream import DatabaseStream, StreamContext
 from calve.sources.database.system import DatabaseSystem
 from calve.sources.source import Planned, Position
 
@@ -65,5 +65,5 @@ class Following:
     def _new_stream(self) -> DatabaseStream:
         parts = self._parts
         shared = parts.epochs, parts.load.begun, parts.own_targets
-        target = Target(parts.settings, parts.pipeline, parts.log.buffer(), parts.log.positions, *shared)
-        return self._system.follow(target, self.until if parts.once else None)
+        context = StreamContext(parts.settings, parts.pipeline, parts.log.buffer(), parts.log.positions, *shared)
+        return self._system.follow(context, self.until if parts.once else None)

@@ -23,7 +23,7 @@ from calve.sources.database.table import DatabaseTable
 from calve.sources.database.target_names import key_fault, names_fault
 from calve.sources.log.log import AppendOutcome
 
-__all__ = ["READ", "DatabaseSession", "DatabaseStream", "Target"]
+__all__ = ["READ", "DatabaseSession", "DatabaseStream", "StreamContext"]
 
 READ = "read"
 """The step of errors."""
@@ -36,7 +36,7 @@ _SETTLE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
-class Target:
+class StreamContext:
     """What the stream reads, and where it puts it."""
 
     settings: Any
@@ -52,7 +52,7 @@ class DatabaseStream(ABC):
     """The reader of the changes of one database.
 
     Args:
-        target: What it reads, and where it puts it.
+        context: What it reads, and where it puts it.
         until: Where it ends; None: when it is stopped.
 
     Attributes:
@@ -63,10 +63,10 @@ class DatabaseStream(ABC):
         condition: How far it is, for `calve status`.
     """
 
-    def __init__(self, target: Target, until: int | None) -> None:
-        self._target = target
-        self._settings = target.settings
-        self._lines = LogLines(target.pipeline)
+    def __init__(self, context: StreamContext, until: int | None) -> None:
+        self._context = context
+        self._settings = context.settings
+        self._lines = LogLines(context.pipeline)
         self._until = until
         self._stop = threading.Event()
         self._halts = False
@@ -134,7 +134,7 @@ class DatabaseStream(ABC):
         try:
             self._read()
         finally:
-            self._target.buffer.clear()
+            self._context.buffer.clear()
 
     @abstractmethod
     def _read(self) -> None:
@@ -154,7 +154,7 @@ class DatabaseStream(ABC):
             self._stop_now(oid, why, hint)
 
     def _stop_now(self, oid: int, why: str, hint: str) -> None:
-        stop(self._target.epochs, self._target.epochs.tables[oid], why, self._lines, hint)
+        stop(self._context.epochs, self._context.epochs.tables[oid], why, self._lines, hint)
 
     def unreadable(self) -> Iterator[tuple[int, str, str]]:
         """Yield what `stop_table` was called with since the last call."""
@@ -193,13 +193,13 @@ class DatabaseSession:
     system: str
     """What the database is called."""
 
-    def __init__(self, stream: DatabaseStream, target: Target) -> None:
+    def __init__(self, stream: DatabaseStream, context: StreamContext) -> None:
         self._stream = stream
-        self._settings = target.settings
-        self._lines = LogLines(target.pipeline)
-        self._buffer, self._positions, self._epochs = target.buffer, target.positions, target.epochs
-        self._load = target.begun.get("load", 0)
-        self._own_targets = target.own_targets
+        self._settings = context.settings
+        self._lines = LogLines(context.pipeline)
+        self._buffer, self._positions, self._epochs = context.buffer, context.positions, context.epochs
+        self._load = context.begun.get("load", 0)
+        self._own_targets = context.own_targets
         self.transaction: Transaction | None = None
         self._ordinal = 0
         self._settled = time.monotonic()

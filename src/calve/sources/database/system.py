@@ -10,7 +10,7 @@ from calve.observe.humanize import many
 from calve.sources.database.load import check_database
 from calve.sources.database.parts import Parts
 from calve.sources.database.reload import ReloadStart
-from calve.sources.database.stream import DatabaseStream, Target
+from calve.sources.database.stream import DatabaseStream, StreamContext
 from calve.sources.database.table import DatabaseTable
 
 __all__ = ["ANY", "STEP", "DatabaseSystem"]
@@ -44,7 +44,7 @@ class DatabaseSystem(ABC):
         """
 
     @abstractmethod
-    def follow(self, target: Target, until: int | None) -> DatabaseStream:
+    def follow(self, context: StreamContext, until: int | None) -> DatabaseStream:
         """Return the stream."""
 
     @abstractmethod

@@ -10,7 +10,7 @@ from calve.errors import PositionLostError, SourceError
 from calve.observe.humanize import many, size
 from calve.sources.database.connection import ClosedError
 from calve.sources.database.failure import LOAD_AGAIN
-from calve.sources.database.stream import READ, DatabaseStream, Target
+from calve.sources.database.stream import READ, DatabaseStream, StreamContext
 from calve.sources.database.stream_position import Transaction
 from calve.sources.mysql import xa
 from calve.sources.mysql.catalog.database import BinlogPosition, MysqlCatalog
@@ -40,28 +40,28 @@ class BinlogStream(DatabaseStream):
     """The reader of one server's binary log."""
 
     def _read(self) -> None:
-        self._target.positions.files.check()  # another driver may own them, and lose its connection by this one
-        name = f"calve {self._target.pipeline}"
+        self._context.positions.files.check()  # another driver may own them, and lose its connection by this one
+        name = f"calve {self._context.pipeline}"
         with (
             session(self._settings, READ, name) as connection,
             session(self._settings, READ, f"{name} catalog") as side,
         ):
-            target = self._target
-            server = followed(side, self._settings, target.positions.files, target.begun["database"], self._lines)
+            context = self._context
+            server = followed(side, self._settings, context.positions.files, context.begun["database"], self._lines)
             if MysqlCatalog(connection).name != server.name:
                 raise ClosedError("the address leads to more than one server")
-            start = max(target.positions.last.commit, target.begun["start"], server.start)
-            gtids = DurableGtids(target.positions.files)
+            start = max(context.positions.last.commit, context.begun["start"], server.start)
+            gtids = DurableGtids(context.positions.files)
             if gtids.known is not None:
                 start = min(start, max(gtids.at, server.start))
             place = MysqlCatalog(side, server.generation).log_end()
             if place is None or place.number < start:
                 raise _reset(self._settings, "ends before what was read")
-            is_checked = begin_dump(connection, self._target.pipeline)
-            server_id = self._settings.server_id_of(self._target.pipeline)
+            is_checked = begin_dump(connection, self._context.pipeline)
+            server_id = self._settings.server_id_of(self._context.pipeline)
             connection.dump(place.at(start).file, place.at(start).position, server_id)
             with explained(self._settings, READ):
-                reading = _Session(self, target, (connection, side), server, place.at(start))
+                reading = _Session(self, context, (connection, side), server, place.at(start))
                 try:
                     reading.run(is_checked, self._stop, self._until)
                 finally:
@@ -83,28 +83,28 @@ class _Session(TableSession):
     def __init__(
         self,
         stream: BinlogStream,
-        target: Target,
+        context: StreamContext,
         sessions: tuple[MysqlConnection, MysqlConnection],
         server: Server,
         start: BinlogPosition,
     ) -> None:
-        super().__init__(stream, target, MysqlCatalog(sessions[1], server.generation))
+        super().__init__(stream, context, MysqlCatalog(sessions[1], server.generation))
         self._connection = sessions[0]
         self._server, self._start = server, start
-        self.gtids = DurableGtids(target.positions.files)
+        self.gtids = DurableGtids(context.positions.files)
         if self._catalog.is_mariadb:
             self.gtids.begin(self._catalog.gtids_before(start), start.number)
             self.gtids.save()
         self._ended = start.number
         self._is_known = False
         self._is_checked = False
-        self._files = LogFiles(target.positions.files)
+        self._files = LogFiles(context.positions.files)
         self._file = 0
         self._position = 0
         self._ends_by_commit = False
         self._maps: dict[bytes, bytes] = {}
         self._held: xa.HeldEvents | None = None
-        self._prepared_tables = xa.PreparedTables(target.positions.files)
+        self._prepared_tables = xa.PreparedTables(context.positions.files)
         self._heard = self._checked_at = time.monotonic()
 
     def run(self, is_checked: bool, stop: threading.Event, until: int | None) -> None:

@@ -10,7 +10,7 @@ from calve.errors import CalveError, SourceError, SourceUnavailableError
 from calve.observe.log import Log
 from calve.sources.database.own_targets import OwnTargets
 from calve.sources.database.reload import ReloadStart
-from calve.sources.database.stream import Target
+from calve.sources.database.stream import StreamContext
 from calve.sources.database.survey import as_texts
 from calve.sources.database.system import ANY, STEP, DatabaseSystem
 from calve.sources.database.table import DatabaseTable
@@ -88,9 +88,9 @@ class MysqlSystem(DatabaseSystem):
         )
         return as_texts(tables, odd, self._parts.lines)
 
-    def follow(self, target: Target, until: int | None) -> BinlogStream:
+    def follow(self, context: StreamContext, until: int | None) -> BinlogStream:
         """See `DatabaseSystem`."""
-        return BinlogStream(target, until)
+        return BinlogStream(context, until)
 
     def loaded_until(self) -> int:
         """Return the end of the log after the load; as long as the server does not answer, a position after all."""

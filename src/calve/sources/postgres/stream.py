@@ -10,7 +10,7 @@ from calve.errors import SourceUnavailableError
 from calve.observe.humanize import size
 from calve.sources.database.change import Change
 from calve.sources.database.change_buffer import Block
-from calve.sources.database.stream import READ, DatabaseStream, Target
+from calve.sources.database.stream import READ, DatabaseStream, StreamContext
 from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import DatabaseTable
 from calve.sources.log.log import AppendOutcome
@@ -28,7 +28,7 @@ from calve.sources.postgres.protocol.wire import PostgresConnection
 from calve.sources.postgres.slot import timeline
 from calve.sources.postgres.slot.acknowledged import Acknowledged
 
-__all__ = ["SlotStream", "Target"]
+__all__ = ["SlotStream", "StreamContext"]
 
 _WAL_DATA, _KEEPALIVE = ord("w"), ord("k")
 _DATA_START = 25
@@ -45,35 +45,35 @@ class SlotStream(DatabaseStream):
     """The reader of one slot.
 
     Args:
-        target: What it reads, and where it puts it.
+        context: What it reads, and where it puts it.
         until: Where it ends; None: when it is stopped.
         new_tables: Publishes tables that are new.
     """
 
-    def __init__(self, target: Target, until: int | None, new_tables: NewTables) -> None:
-        super().__init__(target, until)
+    def __init__(self, context: StreamContext, until: int | None, new_tables: NewTables) -> None:
+        super().__init__(context, until)
         self.new_tables = new_tables
 
     def _read(self) -> None:
-        name = f"calve {self._target.pipeline}"
+        name = f"calve {self._context.pipeline}"
         with (
             session(self._settings, READ, name, replication=True) as connection,
             session(self._settings, READ, f"{name} catalog") as side,
         ):
-            slot = self._settings.slot_of(self._target.pipeline)
-            publication = quoted(self._settings.publication_of(self._target.pipeline))
+            slot = self._settings.slot_of(self._context.pipeline)
+            publication = quoted(self._settings.publication_of(self._context.pipeline))
             with explained(self._settings, READ):
-                timeline.follow(connection, self._settings, self._target.positions, self._lines)
+                timeline.follow(connection, self._settings, self._context.positions, self._lines)
             connection.start_replication(
                 f"START_REPLICATION SLOT {quoted(slot)} LOGICAL 0/0 "
                 f"(proto_version '1', publication_names {literal(publication)})"
             )
-            self._target.positions.files.check()  # before the server is told anything: another driver may own them
-            acknowledged = Acknowledged(self._target.positions.files)
-            if (state := PostgresCatalog(side, self._target.begun["database"]).slot(slot)) is not None:
+            self._context.positions.files.check()  # before the server is told anything: another driver may own them
+            acknowledged = Acknowledged(self._context.positions.files)
+            if (state := PostgresCatalog(side, self._context.begun["database"]).slot(slot)) is not None:
                 acknowledged.check(state, self._settings)
             self.connected()
-            _Session(self, self._target, connection, side, acknowledged).run(self._stop, self._until)
+            _Session(self, self._context, connection, side, acknowledged).run(self._stop, self._until)
 
     def pause(self, is_last: bool) -> None:
         """Wait a moment for transactions to become visible; give up at last, or when a stop is requested.
@@ -96,12 +96,12 @@ class _Session(CatalogSession):
     def __init__(
         self,
         stream: SlotStream,
-        target: Target,
+        context: StreamContext,
         connection: PostgresConnection,
         side: PostgresConnection,
         acknowledged: Acknowledged,
     ) -> None:
-        super().__init__(stream, target, side)
+        super().__init__(stream, context, side)
         self._acknowledged = acknowledged
         self._stream: SlotStream = stream
         self._connection = connection
@@ -109,7 +109,7 @@ class _Session(CatalogSession):
         self._late: dict[int, LateKeys] = {}
         self._lacking: dict[int, Change] = {}
         self._unseen: set[int] = set()
-        self._slot = target.settings.slot_of(target.pipeline)
+        self._slot = context.settings.slot_of(context.pipeline)
         self._warned = False
         self._committed = 0
         self._feedback_at = self._checked_at = 0.0

@@ -12,7 +12,7 @@ from calve.sources.database.connection import ServerError
 from calve.sources.database.own_targets import OwnTargets
 from calve.sources.database.parts import Parts
 from calve.sources.database.reload import ReloadStart
-from calve.sources.database.stream import Target
+from calve.sources.database.stream import StreamContext
 from calve.sources.database.survey import as_texts
 from calve.sources.database.system import STEP, DatabaseSystem
 from calve.sources.database.table import DatabaseTable
@@ -106,9 +106,9 @@ class PostgresSystem(DatabaseSystem):
             return slot, tables
         return exact, [msgspec.structs.replace(table, since=exact.start - 1) for table in tables]
 
-    def follow(self, target: Target, until: int | None) -> SlotStream:
+    def follow(self, context: StreamContext, until: int | None) -> SlotStream:
         """See `DatabaseSystem`."""
-        return SlotStream(target, until, self._new_tables)
+        return SlotStream(context, until, self._new_tables)
 
     def loaded_until(self) -> int:
         """See `DatabaseSystem`."""

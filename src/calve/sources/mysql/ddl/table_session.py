@@ -8,7 +8,7 @@ import msgspec
 
 from calve.errors import SchemaConflictError
 from calve.sources.database.follow import RECREATED
-from calve.sources.database.stream import DatabaseSession, DatabaseStream, Target
+from calve.sources.database.stream import DatabaseSession, DatabaseStream, StreamContext
 from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import DatabaseTable
 from calve.sources.mysql.catalog.database import SEQUENCE, VERSIONED, MysqlCatalog
@@ -39,19 +39,19 @@ class TableSession(DatabaseSession):
 
     Args:
         stream: The stream.
-        target: What it reads, and where it puts it.
+        context: What it reads, and where it puts it.
         catalog: The catalog of the server.
     """
 
     system = "MySQL"
 
-    def __init__(self, stream: DatabaseStream, target: Target, catalog: MysqlCatalog) -> None:
-        super().__init__(stream, target)
+    def __init__(self, stream: DatabaseStream, context: StreamContext, catalog: MysqlCatalog) -> None:
+        super().__init__(stream, context)
         self._catalog = catalog
         self._charsets = catalog.charsets()
-        self._describer = Describer(target.begun["database"], self._charsets)
+        self._describer = Describer(context.begun["database"], self._charsets)
         self._descriptions = Descriptions(
-            catalog, self._describer, LaterStatements(target.settings.address, self._charsets)
+            catalog, self._describer, LaterStatements(context.settings.address, self._charsets)
         )
         self._resolved: dict[tuple[bytes, tuple[int, ...]], Resolved] = {}
         self._is_known = False

@@ -6,7 +6,7 @@ import msgspec
 
 from calve.errors import SchemaConflictError
 from calve.sources.database.follow import RECREATED
-from calve.sources.database.stream import DatabaseSession, DatabaseStream, Target
+from calve.sources.database.stream import DatabaseSession, DatabaseStream, StreamContext
 from calve.sources.database.stream_position import Transaction
 from calve.sources.database.table import DatabaseTable
 from calve.sources.postgres.catalog import follow
@@ -25,21 +25,21 @@ class CatalogSession(DatabaseSession):
 
     Args:
         stream: The stream.
-        target: What it reads, and where it puts it.
+        context: What it reads, and where it puts it.
         side: The session that reads the catalog.
     """
 
     system = "PostgreSQL"
 
-    def __init__(self, stream: DatabaseStream, target: Target, side: PostgresConnection) -> None:
-        super().__init__(stream, target)
+    def __init__(self, stream: DatabaseStream, context: StreamContext, side: PostgresConnection) -> None:
+        super().__init__(stream, context)
         self._side = side
-        self._database = PostgresCatalog(side, target.begun["database"])
-        self._publication = target.settings.publication_of(target.pipeline)
+        self._database = PostgresCatalog(side, context.begun["database"])
+        self._publication = context.settings.publication_of(context.pipeline)
         self._relations: dict[int, Relation] = {}
         self._named: set[str] = set()
         self._leaves: dict[int, dict[int, Relation]] = {}
-        self._since = {table.oid: table.since for table in target.epochs.tables.values() if table.since}
+        self._since = {table.oid: table.since for table in context.epochs.tables.values() if table.since}
 
     def _relate(self, relation: Relation) -> list[int]:
         """Note a description, and return the tables whose changes it describes: a partition logs those of its root."""

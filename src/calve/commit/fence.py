@@ -139,7 +139,7 @@ def validate_files(
         CalveError: As `append`.
     """
     retried(
-        lambda: _attempt(catalog, target, mark, files, Report({}, lambda *_: None, {}, Retries(), is_rehearsal=True))
+        lambda: _attempt(catalog, target, mark, files, Report({}, lambda *_: None, {}, Retries(), validates_only=True))
     )
 
 
@@ -155,10 +155,10 @@ def invalidate_open_attempts(catalog: Catalog, target: CommitTarget, mark: Mark)
     Raises:
         CalveError: As `append`.
     """
-    return retried(lambda: _forestall(catalog, target, mark))
+    return retried(lambda: _append_nothing(catalog, target, mark))
 
 
-def _forestall(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
+def _append_nothing(catalog: Catalog, target: CommitTarget, mark: Mark) -> int:
     begun = catalog.begin(target.identifier)
     with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, target.identifier):
         _, reached = inspect(begun, target, mark)
@@ -237,7 +237,7 @@ def _attempt(
         adapted, needless = _adapt(target, state, chosen.files)
         whole = report.summary if chosen.is_all else {}
         batches = stage(catalog, begun, target, adapted, report._replace(summary=whole | mark.summary(chosen.last)))
-        if report.is_rehearsal:
+        if report.validates_only:
             begun.discard()
             return Outcome()
         swapped = swap(begun, target.branch, (mark.key(target.branch), mark.text(batches[-1])))

@@ -43,7 +43,7 @@ class Report(NamedTuple):
     lose: Lose
     lost: dict[int, int]
     retries: Retries
-    is_rehearsal: bool = False
+    validates_only: bool = False
 
 
 def stage(catalog: Catalog, begun: Attempt, target: CommitTarget, files: _Batches, report: Report) -> tuple[int, ...]:
@@ -134,7 +134,7 @@ def _stage_each(
         report.lose(batch, letters)
         report.lost[batch] = len(letters)
         added.append(batch)
-        if target.write_mode != EQUALITY_DELETE and time.monotonic() > ends and not report.is_rehearsal:
+        if target.write_mode != EQUALITY_DELETE and time.monotonic() > ends and not report.validates_only:
             break
     return tuple(added)
 

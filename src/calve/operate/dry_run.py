@@ -172,11 +172,11 @@ def dry_run(
         if pa.types.is_integer(kinds[name]) and not isinstance(value, int):
             raise SettingsError(f"The metadata {name} is a whole number, not {value!r}", step="settings")
     with contextlib.ExitStack() as stack:
-        return _Rehearsed(settings, _Rehearsals(settings, stack)).run(events, metadata or {}, is_encoded)
+        return _DryRun(settings, _DryRunCatalogs(settings, stack)).run(events, metadata or {}, is_encoded)
 
 
-class _Rehearsals:
-    """Rehearsals of a pipeline's catalogs, by the keys of a run; all share one session."""
+class _DryRunCatalogs:
+    """The catalogs of a pipeline that only seem to change, by the keys of a run; all share one session."""
 
     def __init__(self, settings: PipelineSettings, stack: contextlib.ExitStack) -> None:
         self.made: dict[str, DryRunCatalog] = {}
@@ -185,7 +185,7 @@ class _Rehearsals:
         self._spark: Engine | None = None
 
     def get(self, properties: Mapping[str, str]) -> tuple[str, Catalog]:
-        """Return the rehearsal for a sink's properties; it has all methods of a catalog that a pipeline calls."""
+        """Return the catalog for a sink's properties; it has all methods of a catalog that a pipeline calls."""
         key = repr(sorted(properties.items()))
         if key not in self.made:
             self.made[key] = self._make(dict(properties) or embedded(Path("lakehouse")))
@@ -208,14 +208,14 @@ class _Rehearsals:
         return self._spark
 
 
-class _Rehearsed:
-    """Runs the driver's and the tasks' part of a batch, on rehearsals of catalogs."""
+class _DryRun:
+    """Runs the driver's and the tasks' part of a batch, on catalogs that only seem to change."""
 
-    def __init__(self, settings: PipelineSettings, catalogs: _Rehearsals) -> None:
+    def __init__(self, settings: PipelineSettings, catalogs: _DryRunCatalogs) -> None:
         self._catalogs = catalogs
         self._parts = PipelineParts(settings, LocalFolder(Path("calve-state")) / settings.name, catalogs.get)
         self._labels = sink_labels(settings)
-        self._moment = int(time.time() * 10)
+        self._time_tenths = int(time.time() * 10)
         self._events: list[EventFate] = []
         self._tables: dict[tuple[str, str], TableFate] = {}
 
@@ -225,7 +225,7 @@ class _Rehearsed:
         for key, catalog in self._catalogs.made.items():
             for name in catalog.created:
                 self._table(key, name)
-        job = self._parts.job("", 0, self._moment, 0, None)
+        job = self._parts.job("", 0, self._time_tenths, 0, None)
         needed = self._needed_metadata(job)
         added = {TAGS, *(job.processors.sets if job.processors else ())}
         known_metadata = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set()) | added
@@ -288,7 +288,7 @@ class _Rehearsed:
     def _write(self, parts: dict[TableRef, pa.Table]) -> None:
         """Create and evolve tables, and convert their events, in passes as in a batch."""
         for _ in range(_PASSES):
-            sinks = self._parts.job("", 0, self._moment, 0, None).sinks
+            sinks = self._parts.job("", 0, self._time_tenths, 0, None).sinks
             outcomes = [self._write_part(sinks[target.sink], target, rows) for target, rows in parts.items()]
             misfits = [misfit for misfit in outcomes if misfit]
             if not misfits:

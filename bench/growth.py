@@ -1,11 +1,13 @@
-"""1,000 commits of one table: the time and the CPU of a commit, and the size of its metadata, first and last.
+"""1,000 commits of one table: time and CPU of a commit, its metadata, its files, and a full read, first and last.
 
     make bench-growth BENCH="--commits 200 --events 1000"
     make bench-growth BENCH="--write-mode merge-on-read --rows 10000000 --commits 100 --events 10000 --key-index never"
 
 Files of events are given to a pipeline one after another, each when the one before is readable: a batch, a commit.
 Without `--write-mode` they are appended, with it they update and insert rows of a table that has `--rows` rows.
-Medians of the first and the last tenth are compared. In the end Spark compares the table with what was given.
+The table is maintained meanwhile, as ever. So `--write-mode merge-on-read --commits 17280` is a day of commits every
+five seconds, without the pauses. Medians of the first and the last tenth are compared, of files and reads the
+greatest of both halves. In the end Spark compares the table with what was given.
 """
 
 from __future__ import annotations
@@ -15,10 +17,13 @@ import random
 import sqlite3
 import statistics
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
+
+from pyiceberg.table import StaticTable
 
 from bench.measure import Figures, measured, parser, shown
 from bench.report import Report
@@ -26,6 +31,10 @@ from bench.upserts import MODES, check, row
 from kit.running import Calve, until
 
 WAIT_SECONDS = 1800
+READS = 100
+"""How often the table is read."""
+_SAWTEETH = frozenset({"files", "read s"})
+"""What grows until the next compaction."""
 YAML = """
 bench:
   source: {{file: {{path: "*.ndjson", poll_interval: 10ms, settle: 0s}}}}
@@ -74,7 +83,25 @@ def give(calve: Calve, name: str, texts: Iterable[str]) -> Figures:
         until(lambda: snapshot(metadata(calve.folder)) != before, f"{name} is committed", WAIT_SECONDS, 0.01)
     file = metadata(calve.folder)
     assert file
-    return {"s": found["seconds"], "CPU s": found["CPU s/M"] / 1e6, "metadata kB": file.stat().st_size / 1e3}
+    return {
+        "s": found["seconds"],
+        "CPU s": found["CPU s/M"] / 1e6,
+        "metadata kB": file.stat().st_size / 1e3,
+        "files": files(file),
+    }
+
+
+def files(metadata_file: Path) -> float:
+    """Return how many data files and delete files the current snapshot has."""
+    summary = StaticTable.from_metadata(str(metadata_file)).current_snapshot().summary
+    return float(summary["total-data-files"]) + float(summary["total-delete-files"])
+
+
+def read_seconds(metadata_file: Path) -> float:
+    """Return how long PyIceberg reads one column of all rows."""
+    start = time.perf_counter()
+    StaticTable.from_metadata(str(metadata_file)).scan(selected_fields=("id",)).to_arrow()
+    return time.perf_counter() - start
 
 
 @lru_cache(1)
@@ -91,7 +118,11 @@ def compare(figures: list[Figures]) -> Report:
         name: {key: statistics.median(one[key] for one in part) for key in part[0]}
         for name, part in {"first tenth": figures[:some], "last tenth": figures[-some:]}.items()
     }
-    for key in figures[0]:
+    halves = figures[: len(figures) // 2 or 1], figures[len(figures) // 2 :]
+    for key in _SAWTEETH & figures[0].keys():
+        first, last = (max(one[key] for one in half) for half in halves)
+        report.target(f"{key}, most of the second half to the first", last / first, most=1.2)
+    for key in [key for key in figures[0] if key not in _SAWTEETH]:
         report.target(f"{key}, last tenth to first", rows["last tenth"][key] / rows["first tenth"][key], most=1.2)
     curves = {key: [(float(at), one[key]) for at, one in enumerate(figures, 1)] for key in figures[0]}
     report.lines(rows, curves, "by number of the commit")
@@ -114,11 +145,14 @@ def main() -> None:
         calve.start()
         try:
             give(calve, "000000", last.values())
-            figures = []
+            figures, seconds = [], 0.0
             for number, keys in enumerate(batches(chosen.commits, chosen.events, chosen.rows), 1):
                 batch = {key: row(key, number) for key in keys}
                 texts = (f'{{"op":"u",{text[1:]}' for text in batch.values()) if more else batch.values()
                 figures.append(give(calve, f"{number:06d}", texts))
+                is_read = chosen.write_mode != "equality-delete" and number % max(chosen.commits // READS, 1) == 0
+                seconds = read_seconds(metadata(calve.folder)) if is_read else seconds
+                figures[-1] |= {"read s": seconds} if chosen.write_mode != "equality-delete" else {}
                 last |= batch
                 if number % 100 == 0:
                     print(f"{number}: {', '.join(f'{shown(v)} {k}' for k, v in figures[-1].items())}", flush=True)

@@ -19,6 +19,7 @@ from kit.examples import examples
 from kit.readers import PlainSpark
 from kit.running import Calve
 from services import azurite as azure_service
+from services import duckdb_iceberg
 from services import gcs as google_service
 from services.azurite import Azurite
 from services.gcs import FakeGcs
@@ -153,3 +154,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(
         key=lambda item: max((marks.index(mark) + 1 for mark in marks if item.get_closest_marker(mark)), default=0)
     )
+
+
+@pytest.fixture(scope="module")
+def duckdb() -> Iterator[duckdb_iceberg.Reader | None]:
+    program = duckdb_iceberg.fetch()
+    reader = duckdb_iceberg.Reader(program) if program else None
+    yield reader
+    if reader:
+        reader.close()

@@ -12,7 +12,7 @@ import pytest
 from calve.errors import CommitError, SourceUnavailableError
 from calve.observe.liveness import process_started
 from calve.observe.notices import IGNORED_HINT, NULLED_HINT
-from calve.observe.report import PipelineReport, now
+from calve.observe.report import KeyIndexStats, PipelineReport, now
 from calve.observe.status import BatchCounts, PipelineStatus
 
 from .conftest import Shell
@@ -56,6 +56,19 @@ def test_a_running_pipeline_shows_figures_tables_and_errors_with_hints(shell: Sh
         "it was dropped. Create it",
     ):
         assert text in result.stdout
+
+
+def test_the_key_index_of_a_table_is_shown_with_what_was_compared(shell: Shell) -> None:
+    status = PipelineStatus("p")
+    status.table_committed("db.large", 1, 1)
+    status.table_committed("db.small", 1, 1)
+    status.key_index("db.large", KeyIndexStats(rows=2_000_000, size_bytes=49_000_000, audited_rows=5000))
+    save(shell, status.report())
+    said = shell("status").output
+    assert "2,000,000 rows, 46.7 MiB, 5,000 audited\n" in said
+    status.key_index("db.large", KeyIndexStats(rows=1, size_bytes=24, stale=3, rebuilt=1))
+    save(shell, status.report())
+    assert "1 row, 24 B, 0 audited, 3 stale, began anew 1 time\n" in shell("status").output
 
 
 def test_the_address_of_sparks_pages_is_shown_where_they_are_on(shell: Shell) -> None:

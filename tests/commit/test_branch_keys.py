@@ -14,7 +14,9 @@ from calve.commit.branch_keys import BranchKeys
 from calve.commit.index_folder import IndexFolder
 from calve.commit.mark import CommitTarget
 from calve.engine import session
+from calve.maintenance import join as join_files
 from calve.maintenance.context import MaintenanceContext
+from calve.maintenance.join import join
 from calve.maintenance.keys_to_positions import keys_to_positions
 from calve.observe.log import Log
 from calve.state.local_folder import LocalFolder
@@ -134,3 +136,31 @@ def test_each_commit_leaves_the_rows_of_the_model_whatever_happens_to_table_and_
             assert "spark.app.id" not in summary  # of a MERGE
             laws.check(summary["total-equality-deletes"] != "0")
         assert all(laws.indexes[name].is_used() for name in "pq")
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_commits_with_an_index_go_on_beside_a_compaction_that_runs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
+    laws = IndexedLaws(spark, tmp_path, version, ["int"], version)
+    commits = 0
+
+    def commit(times: int = 1) -> None:
+        nonlocal commits
+        for _ in range(times):
+            laws.commit("merge-on-read", None, None)
+            laws.check(has_equality_deletes=False)
+            commits += 1
+
+    commit(3)
+    for _ in range(2):
+        monkeypatch.setattr(join_files, "stop_at", lambda _: commit(2))  # its rows are copied, and not yet committed
+        done = join(MaintenanceContext(session.start(), laws.catalog, CommitTarget(NAME)), {"rewrite-all": "true"})
+        assert done is not None
+        laws.check(has_equality_deletes=False)
+        commit(2)
+    assert commits == 11
+    stats = laws.indexes["p"].stats
+    assert stats is not None
+    assert (stats.stale, stats.rebuilt) == (0, 0)
+    assert stats.audited_rows > 0

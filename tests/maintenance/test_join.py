@@ -25,7 +25,6 @@ from commit.test_positions import NAME, Laws
 from kit.examples import examples
 from maintenance.conftest import Kept
 from maintenance.test_by_need import LIMITS, add, files_of
-from maintenance.test_keys_to_positions import duckdb as duckdb
 from services import duckdb_iceberg
 
 pytestmark = pytest.mark.spark

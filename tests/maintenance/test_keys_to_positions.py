@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import collections
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,15 +69,6 @@ class Converting(Laws):
 
     def upserts_meanwhile(self) -> None:
         self.commit("equality-delete", None, None)
-
-
-@pytest.fixture(scope="module")
-def duckdb() -> Iterator[duckdb_iceberg.Reader | None]:
-    program = duckdb_iceberg.fetch()
-    reader = duckdb_iceberg.Reader(program) if program else None
-    yield reader
-    if reader:
-        reader.close()
 
 
 DEATHS = (None, None, "commit.before-swap", "commit.after-swap")

@@ -148,3 +148,23 @@ def test_rows_that_a_merge_has_deleted_are_removed_when_they_are_many_and_merges
     counts = table.bench.count()
     assert (counts.rows, counts.position_delete_files) == (10, 0)
     assert not merges.need(soon).deletes
+
+
+def test_few_small_files_of_a_sorted_table_are_joined_in_order_beside_deletes_by_position(
+    kept, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table: Kept = kept(())
+    sort_descending(table)
+    for number in range(6):
+        add(table, {number: ("x", number), 100 + number: ("y", number)})
+    limits = replace(LIMITS, quiet=timedelta(minutes=10))
+    merges, by_position = (Rounds(beside(table, mode), limits) for mode in get_args(WriteMode)[:0:-1])
+    assert merges.need().compaction is None
+    with monkeypatch.context() as patch:
+        patch.setattr("calve.maintenance.by_need.SORTED_BYTES", 0)
+        assert by_position.need().compaction is None
+    found = by_position.run()
+    assert any("6 data files joined into 1" in step for step in found.done)
+    [[path]] = files_of(table).values()
+    assert pq.ParquetFile(path).read(["n"])["n"].to_pylist() == [number // 2 for number in range(11, -1, -1)]
+    assert table.rows() == table.with_pyiceberg() == table.oracle

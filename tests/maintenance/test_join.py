@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -37,10 +37,23 @@ class Compacting(Laws):
     """A table that is compacted while its pipeline and others commit."""
 
     def __init__(
-        self, spark: SparkSession, folder: Path, seed: int, kinds: list[str], version: int, mode: WriteMode
+        self,
+        spark: SparkSession,
+        folder: Path,
+        seed: int,
+        kinds: list[str],
+        version: int,
+        how: WriteMode | Literal["sorted"],
     ) -> None:
         super().__init__(spark, folder, seed, kinds, version)
-        self.mode, self.uses_equality_deletes = mode, mode == "equality-delete"
+        self.mode: WriteMode = "merge-on-read" if how == "sorted" else how
+        self.uses_equality_deletes = how == "equality-delete"
+        if how == "sorted":
+            iceberg = self.catalog.spark.jvm.org.apache.iceberg
+            order = self.java.replaceSortOrder().desc(
+                iceberg.expressions.Expressions.ref("n"), iceberg.NullOrder.NULLS_LAST
+            )
+            order.asc(iceberg.expressions.Expressions.bucket("key", 3), iceberg.NullOrder.NULLS_FIRST).commit()
 
     @property
     def bench(self) -> MaintenanceContext:
@@ -95,10 +108,12 @@ def _hooked(hook: Callable[[str], None]) -> Callable[..., Any]:
 
 
 @pytest.mark.parametrize(
-    ("kinds", "version", "mode"),
+    ("kinds", "version", "how"),
     [
         (["int"], 3, "merge-on-read"),
+        (["int"], 3, "sorted"),
         (["string"], 2, "merge-on-read"),
+        (["string"], 2, "sorted"),
         (["date"], 2, "merge-on-read"),
         (["int", "string"], 3, "equality-delete"),
         (["uuid"], 2, "equality-delete"),
@@ -110,10 +125,10 @@ def test_a_compaction_changes_no_row_whatever_others_did_before_and_do_meanwhile
     duckdb: duckdb_iceberg.Reader | None,
     kinds: list[str],
     version: int,
-    mode: WriteMode,
+    how: Any,
 ) -> None:
     for seed in range(examples(1)):
-        laws = Compacting(spark, tmp_path / f"{seed}", hash((seed, *map(len, kinds))), kinds, version, mode)
+        laws = Compacting(spark, tmp_path / f"{seed}", hash((seed, *map(len, kinds))), kinds, version, how)
         before = ("adds", "deletes", "deletes_by_key", "converts", "changes_columns", "changes_the_spec")
         for _ in range(3):
             for action in laws.chosen.sample(before, laws.chosen.choice((1, 2))):

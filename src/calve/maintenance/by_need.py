@@ -10,7 +10,7 @@ from typing import Any
 from calve.maintenance.branch_state import BranchInspector, BranchState
 from calve.maintenance.compact import rewrite_deletes
 from calve.maintenance.context import MaintenanceContext
-from calve.maintenance.join import join
+from calve.maintenance.join import SORTED_BYTES, join
 from calve.maintenance.old_snapshots import Expiry, expiry
 from calve.maintenance.rewrite import ANY_DELETE, NO_SIZE, RewrittenFiles, maintaining, rewrite
 from calve.maintenance.small_files import Compaction, compaction
@@ -112,12 +112,21 @@ class Rounds:
         files = sum(partition.files for partition in branch.partitions)
         return Need(
             branch,
-            compaction(branch.partitions, branch.target_bytes, self._limits, at, not self._may_disturb(branch)),
+            self._compaction(branch, at),
             expiry(branch.history, self._limits, at, self._expired),
             self._has_deletes(branch, at),
             self._context.is_main and branch.manifests > max(MOST_MANIFESTS, files // _FULL_MANIFEST),
             bool(branch.history.count) and BOUNDS_METADATA not in branch.history.properties,
         )
+
+    def _compaction(self, branch: BranchState, now: float) -> Compaction | None:
+        """Return what is compacted next. Files of a sorted table that is written now must be few enough to copy."""
+        files, target_bytes, limits = branch.partitions, branch.target_bytes, self._limits
+        busy = compaction(files, target_bytes, limits, now)
+        copies = self._write_mode == MERGE_ON_READ and busy is not None and busy.size_bytes <= SORTED_BYTES
+        if copies or self._may_disturb(branch):
+            return busy
+        return compaction(files, target_bytes, limits, now, only_quiet=True)
 
     def _has_deletes(self, branch: BranchState, now: float) -> bool:
         """Return whether deleted rows are worth a rewrite, more than what the last one had to leave."""

@@ -1,7 +1,8 @@
 """Copies the rows of data files into new ones, without those that are deleted; runs on executors.
 
-The rows keep their order, so the place of each follows from the rows that were left out. On format version 3 they also
-keep their ids and when they changed last, as columns of the new file (specification, "Row Lineage").
+The rows keep their order, so the place of each follows from the rows that were left out; those of a table with a sort
+order are sorted, and their places noted. On format version 3 they also keep their ids and when they changed last, as
+columns of the new file (specification, "Row Lineage").
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ from calve.record.content_file import ContentFile
 from calve.record.target import RowStream
 from calve.sources.prefetch import prefetch
 from calve.structs import decode
+from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 from calve.write.parquet import storage_error
+from calve.write.sort import Sorter
 from calve.write.writer import UnwrittenFileError, Writers
 
 __all__ = ["CopiedFile", "CopiedGroup", "FileGroup", "copied", "copy_on_executor", "packed", "unpacked"]
 
 _TARGET = "write.target-file-size-bytes"
+_SORTED_ROWS = 65_536
 _STREAM = RowStream(0, "")
 
 
@@ -72,10 +76,17 @@ class FileGroup(NamedTuple):
 
 
 class CopiedGroup(NamedTuple):
-    """What became of a group: the new files, in the order of their rows, and of each old file the rows left out."""
+    """What became of a group of files.
+
+    Attributes:
+        files: The new files, in the order of their rows.
+        dropped: Of each old file the rows left out.
+        places: The number of each copied row among the rows of the new files, 4 bytes each; empty: they are in order.
+    """
 
     files: list[ContentFile]
     dropped: list[bytes]
+    places: bytes = b""
 
 
 def copy_on_executor(
@@ -117,13 +128,25 @@ def _copy(table: Table, group: FileGroup, writers: Writers, keys: DeletedKeys) -
     parts = (
         rows for file, mask in zip(group.files, kept, strict=True) for rows in chosen_rows(file.stored, table, mask)
     )
+    places: list[bytes] = []
     with contextlib.closing(prefetch([parts])) as tables:
-        for rows in tables:
+        for rows in _sorted(table, tables, places) if table.sort_order.fields else tables:
             writers.write(_STREAM, table, {**table.properties, _TARGET: size}, rows)
     written = writers.close().get(_STREAM)
     copies = [decode(file, ContentFile) for file in (written.files if written else ())]
     copies.sort(key=lambda file: file.file_path.rpartition("/")[2])  # their numbers; partitions have folders
-    return CopiedGroup(copies, [packed(~mask) for mask in kept])
+    return CopiedGroup(copies, [packed(~mask) for mask in kept], b"".join(places))
+
+
+def _sorted(table: Table, parts: Iterator[pa.Table], places: list[bytes]) -> Iterator[pa.Table]:
+    """Yield all rows in the table's order; add the place of each to `places`."""
+    rows = pa.concat_tables([*parts, pa.Table.from_batches([], arrow_schema(table.schema))])
+    order = Sorter(table).order(rows).to_numpy()
+    place = np.empty(len(rows), "<u4")
+    place[order] = np.arange(len(rows))
+    places.append(place.tobytes())
+    for start in range(0, len(rows), _SORTED_ROWS):
+        yield rows.take(pa.array(order[start : start + _SORTED_ROWS]))
 
 
 def packed(rows: Mask) -> bytes:

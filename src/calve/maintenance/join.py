@@ -2,8 +2,8 @@
 
 Iceberg's planner chooses the files and the deletes that apply to each. The rows that are left are copied with the
 writer of the pipelines (`copied_rows`), and rows that are deleted meanwhile are deleted in the new files by the same
-snapshot (`moved_deletes`). What needs more is left to Iceberg's action: a sort order, files that are not Parquet, or
-with other parts of a nested column than the table has now.
+snapshot (`moved_deletes`). What needs more is left to Iceberg's action: large groups of a table with a sort order,
+files that are not Parquet, or with other parts of a nested column than the table has now.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ from calve.maintenance.rewrite import RewrittenFiles, maintaining
 from calve.stop_point import stop_at
 from calve.table.loaded import Table
 
-__all__ = ["join"]
+__all__ = ["SORTED_BYTES", "join"]
 
 _STEP = "join data files"
 _GROUP = "max-file-group-size-bytes"
 _PIECE_BYTES = 1 << 30
 """What one task copies, and one commit replaces: a killed or overtaken rewrite keeps its earlier commits."""
+SORTED_BYTES = 128 << 20
+"""The largest group of files whose rows are sorted here: they are in the memory of a task."""
 _MOST_DELETE_BYTES = 64 << 20
 """Of more equality deletes the keys are too many for a task."""
 
@@ -58,8 +60,6 @@ def join(
         begun = context.begin()
         begun.inspect(context.target.branch)
         table, snapshot = begun.load(), begun.table.snapshot(context.target.branch)
-        if replace(table).sort_order.fields:
-            return None
         if snapshot is None:
             return RewrittenFiles()
         groups = _planned(context, begun, snapshot, {_GROUP: str(_PIECE_BYTES), **context.options, **options}, where)
@@ -67,6 +67,8 @@ def join(
             return None
         if hidden_share is not None:
             groups = list(_with_hidden(groups, hidden_share, most_bytes))
+        if replace(table).sort_order.fields and any(group.size_bytes > SORTED_BYTES for group in groups):
+            return None
         done = RewrittenFiles()
         for pieces in _waves(groups, context.at_once or context.spark.tasks.parallelism):
             outcomes = _copied(context, table, pieces)

@@ -158,6 +158,8 @@ def moved_rows(group: FileGroup, copied: CopiedGroup, hidden: Sequence[bytes]) -
     numbers = np.concatenate(places)
     if not len(numbers):
         return
+    if copied.places:
+        numbers = np.sort(np.frombuffer(copied.places, "<u4")[numbers].astype(np.int64))
     files = copied.files
     if any(file.partition != files[0].partition for file in files):
         raise _overtaken(group.files[0].path, "were divided into several partitions, and some rows deleted meanwhile")

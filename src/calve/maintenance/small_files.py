@@ -90,12 +90,14 @@ class Compaction:
         reason: Why, for people.
         options: Iceberg's options that select their files.
         one_task: Whether each group of files becomes one file, written by one task.
+        size_bytes: The bytes of the files.
     """
 
     partitions: tuple[PartitionFiles, ...]
     reason: str
     options: dict[str, str]
     one_task: bool
+    size_bytes: int
 
 
 def compaction(
@@ -172,4 +174,4 @@ def _compaction(
         "min-input-files": "2",
         "max-files-to-rewrite": str(max(2, min(files, fit, _MOST_FILES))),
     }
-    return Compaction(tuple(chosen[:count_of_partitions]), reason, options, one_task=size_bytes <= target_bytes)
+    return Compaction(tuple(chosen[:count_of_partitions]), reason, options, size_bytes <= target_bytes, size_bytes)

@@ -47,11 +47,15 @@ class Sorter:
         ]
 
     def sort(self, rows: pa.Table) -> pa.Table:
-        """Sort rows by the table's order; the sort is stable."""
+        """Sort rows by the table's order; the sort is stable, so sorted rows stay where they are."""
+        return rows.take(self.order(rows)) if self._keys else rows
+
+    def order(self, rows: pa.Table) -> pa.Array:
+        """Return the numbers of rows in the table's order."""
         if not self._keys:
-            return rows
+            return pa.array(range(len(rows)), pa.uint64())
         keys = pa.table({str(number): _comparable(key(rows)) for number, key in enumerate(self._keys)})
-        return rows.take(pc.sort_indices(keys, sort_keys=self._order))
+        return pc.sort_indices(keys, sort_keys=self._order)
 
 
 def _keys(table: Table) -> list[Transformed]:

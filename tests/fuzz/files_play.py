@@ -128,7 +128,6 @@ def read(settings: FileSettings, state: Path) -> Rows:
             for batch in files.reader.read(split):
                 _add(found, pa.Table.from_batches([batch]))
         files.acknowledge(planned)
-    files.stop()
     return found
 
 

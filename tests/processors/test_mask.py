@@ -175,8 +175,8 @@ def test_a_value_to_which_an_action_does_not_apply_makes_a_reject_without_it() -
     assert [(one["row"], one["code"], one["field"]) for one in result.failed.to_pylist()] == [
         (0, "PROCESSOR_FAILED", "born")
     ]
-    assert result.failed_rows.to_pylist() == [{EVENT: b'{"id":1,"born":null}', MASKED: True}]
-    assert result.rows.to_pylist() == [{EVENT: b'{"id":2,"born":"2026-01-01"}', MASKED: True}]
+    assert result.failed_rows.to_pylist() == [{EVENT: b'{"id":1,"born":null}', MASKED: '["born"]'}]
+    assert result.rows.to_pylist() == [{EVENT: b'{"id":2,"born":"2026-01-01"}', MASKED: '["born"]'}]
     rows, rejects = masker.withheld(events, result.malformed)
     assert rows.to_pylist() == [{EVENT: None, WITHHELD: 10}]
     assert "CANARY" not in str(rejects.to_pylist())
@@ -196,6 +196,15 @@ def test_attributes_with_values_of_rows_are_masked_by_name_or_hidden() -> None:
     assert masks.hidden == {"primary_key"}
     rows = Masker(masks).mask(pa.table({EVENT: [b"{}"], "document_id": ["7"], "primary_key": ["7"], "o": ["x"]})).rows
     assert rows.drop_columns([EVENT, MASKED]).to_pylist() == [{"document_id": hashed("7"), "o": "x"}]
+
+
+def test_a_masked_letter_is_masked_only_where_a_later_mask_has_more_columns() -> None:
+    letter = {EVENT: [b'{"a":"x","b":"y","C":"z"}'], MASKED: ['["a", "c*"]'], "kafka_key": ["k"], "document_id": ["d"]}
+    entries = (column("?", "fixed"), column("document_id", "fixed"))
+    masks = Masks((mask(*entries),), ("kafka_key", "document_id"))
+    [row] = Masker(masks).mask(pa.table(letter)).rows.to_pylist()
+    names = '["a","c*","?","document_id"]'
+    assert row == {EVENT: b'{"a":"x","b":"***","C":"z"}', "document_id": "***", MASKED: names}
 
 
 def source_table(*fields: dict[str, Any]) -> SourceTable:

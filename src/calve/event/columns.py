@@ -33,8 +33,8 @@ Dead letters keep it as metadata, so that a replay writes only this part."""
 MALFORMED = "malformed"
 """string, optional: the reason why the source rejects this row; null for a valid row."""
 MASKED = "event_masked"
-"""boolean, only where columns are masked: true. Dead letters keep it as metadata; a replay takes such an event as a
-decoded row, and does not mask it again."""
+"""dictionary of string, only where columns are masked: the names in the masks, as a JSON list, the same for all rows of
+a batch. Dead letters keep it as metadata: a replay takes the event as a decoded row, and does not mask these again."""
 JSON = "json"
 """string: text that DuckDB accepts as a JSON object; the event itself for all but a few rows."""
 PICKED = "_picked"

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve import structs
 from calve.event.columns import EVENT, JSON, MALFORMED, MASKED, ORIGINAL, ROW, SCHEMA, TYPED, WITHHELD
 from calve.event.duckdb_session import one_array
 from calve.event.envelope.schema import Field, field_of, text_of
@@ -59,10 +60,12 @@ class Masks:
     Attributes:
         processors: In order.
         attributes: The metadata attributes of the source that have values of rows.
+        done: Names of columns that are masked already, in dead letters.
     """
 
     processors: tuple[MaskColumns, ...]
     attributes: tuple[str, ...] = ()
+    done: tuple[str, ...] = ()
 
     @property
     def keeps_unmasked(self) -> bool:
@@ -71,18 +74,28 @@ class Masks:
 
     def of(self, path: str) -> tuple[ColumnMask, MaskColumns] | None:
         """Return the mask of a field, given by its names joined by dots."""
-        folded = path.casefold()
+        if self.is_done(path):
+            return None
         for processor in self.processors:
             for entry in processor.columns:
-                if any(fnmatch.fnmatchcase(folded, name.casefold()) for name in entry.names):
+                if _matches(path, entry.names):
                     return entry, processor
         return None
+
+    def is_done(self, path: str) -> bool:
+        """Return whether a field is masked already."""
+        return _matches(path, self.done)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All names of masked columns, those that are masked already among them."""
+        entries = [entry for processor in self.processors for entry in processor.columns]
+        return tuple(dict.fromkeys([*self.done, *(name for entry in entries for name in entry.names)]))
 
     @property
     def reaches_inside(self) -> bool:
         """Whether a field of an object may have a mask."""
-        names = [name for processor in self.processors for entry in processor.columns for name in entry.names]
-        return any(not {*name}.isdisjoint(".*?[") for name in names)
+        return any(not {*name}.isdisjoint(".*?[") for name in self.names)
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -111,6 +124,10 @@ class Masks:
         return field
 
 
+def _matches(path: str, names: Collection[str]) -> bool:
+    return any(fnmatch.fnmatchcase(path.casefold(), name.casefold()) for name in names)
+
+
 def description(doc: str, entry: ColumnMask, processor: MaskColumns) -> str:
     """Return the description of a masked column."""
     key = f", key {processor.key_id}" if entry.action == "hash" and processor.key_id else ""
@@ -128,7 +145,10 @@ class Masker:
         self._declared = functools.lru_cache(256)(lambda text: text_of(masks.declared(field_of(text))))
 
     def mask(self, events: pa.Table) -> MaskedRows:
-        """Mask events that are decoded: `event` or `_typed`, perhaps `json`, `_schema` and `_original`."""
+        """Mask decoded events: `event` or `_typed`, perhaps `json`, `_schema`, `_original`, `event_masked`."""
+        if MASKED in events.column_names and len(events):
+            done = tuple(structs.decode(events[MASKED][0].as_py(), list[str]))
+            return Masker(replace(self._masks, done=done)).mask(events.drop_columns([MASKED]))
         masked = self._typed(events) if is_typed(events) else None
         return masked or self._texts(with_text(events))
 
@@ -193,7 +213,9 @@ class Masker:
             texts = pa.array([self._declared(text) for text in column.dictionary.to_pylist()], pa.string())
             declared = pa.DictionaryArray.from_arrays(column.indices, texts)
             rows = rows.set_column(rows.column_names.index(SCHEMA), SCHEMA, declared)
-        rows = self._with_attributes(rows).append_column(MASKED, pa.repeat(pa.scalar(True), len(rows)))
+        names = pa.array([encode(self._masks.names).decode()])
+        codes = pa.repeat(pa.scalar(0, pa.int32()), len(rows))
+        rows = self._with_attributes(rows).append_column(MASKED, pa.DictionaryArray.from_arrays(codes, names))
         if not failed:
             return MaskedRows(rows, malformed, rejects_table(()), rows.slice(0, 0))
         has_failed = np.zeros(len(rows), bool)
@@ -208,7 +230,7 @@ class Masker:
     def _with_attributes(self, rows: pa.Table) -> pa.Table:
         """Mask the attributes that have values of rows, or remove them."""
         for name in self._masks.attributes if not self._masks.keeps_unmasked else ():
-            if name not in rows.column_names:
+            if name not in rows.column_names or self._masks.is_done(name):
                 continue
             if (mask := self._of(name)) is None:
                 rows = rows.drop_columns([name])

@@ -134,7 +134,7 @@ class EventPath:
     def decode(self, events: pa.Table) -> pa.Table:
         """Return the rows of values with a schema, and of the envelopes of a change stream; other events stay.
 
-        All of them are masked. Events of dead letters that are masked are decoded, too.
+        All of them are masked, those of masked dead letters, which are decoded, only where they were not yet.
         """
         self._clock.step = "decode"
         self.counts.events += len(events)
@@ -143,7 +143,7 @@ class EventPath:
             events = self._job.isolation.keep_events(events, len(self._job.sinks), self._reject_unmasked)
         fail_if("task.decode", lambda: with_text(events).column(EVENT).to_pylist())
         if MASKED in events.column_names:
-            return events
+            return self._mask(events, self._masker) if self._masker else events
         if self._schemas:
             values = self._clock.timed("decode", self._schemas.decode, events)
             self._reject_unmasked(_UNROUTED, events, values.rejects)

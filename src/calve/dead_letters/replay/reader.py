@@ -71,7 +71,7 @@ class RejectsReader:
         size = 0
         for where, line in _lines(part):
             letter = structs.decode(line, DeadLetter)
-            if letters and _is_masked(letters[-1][1]) != _is_masked(letter):
+            if letters and _masked_names(letters[-1][1]) != _masked_names(letter):
                 yield self._batch(letters, part.sink)
                 letters, size = [], 0
             for _ in range(letter.count):
@@ -96,13 +96,14 @@ class RejectsReader:
             pc.fill_null(_column([attributes.get(REPLAYS) for attributes in metadata], pa.int64()), 0), 1
         )
         columns[SINK] = pa.array([sink] * len(letters), pa.int32())
-        if _is_masked(letters[0][1]):
-            columns[MASKED] = pa.repeat(pa.scalar(True), len(letters))
+        if names := _masked_names(letters[0][1]):
+            columns[MASKED] = pa.array([names] * len(letters)).dictionary_encode()
         return pa.record_batch(columns)
 
 
-def _is_masked(letter: DeadLetter) -> bool:
-    return (letter.metadata or {}).get(MASKED) is True
+def _masked_names(letter: DeadLetter) -> str:
+    """Return the names in the masks of a letter; empty: it is not masked."""
+    return str((letter.metadata or {}).get(MASKED) or "")
 
 
 def table_of(location: str) -> str:

@@ -22,7 +22,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.arrays import RowNumbers
-from calve.columns.connect_schema import by_schema, overlay
+from calve.columns.connect_schema import by_schema, node_of, overlay
 from calve.columns.core_spec import table_spec
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.evolve import (
@@ -43,6 +43,7 @@ from calve.columns.widen import widened
 from calve.compiled import events as core
 from calve.event.column_names import COLUMN_LIMIT, ELEMENT, NESTING_LIMIT, VALUE, ColumnNames, Refusal, folded
 from calve.event.columns import EVENT
+from calve.event.envelope.schema import field_of
 from calve.event.exact_json import MalformedError, Number, parse_object
 from calve.event.reject import Reject
 from calve.event.typed import is_typed
@@ -65,11 +66,13 @@ class Inferred:
         root: The event as a struct; existing columns that contain new fields are of kind `known`.
         events: How many events have the fields.
         is_declared: Whether all of these events have a schema.
+        key: The columns of the records' key (`event.columns.KEY`), if they identify the rows.
     """
 
     root: Node = field(default_factory=lambda: Node(Kind.STRUCT, count=0))
     events: int = 0
     is_declared: bool = True
+    key: str = ""
 
     def __bool__(self) -> bool:
         return any(node.kind is not Kind.NULL for node in self.root.fields.values())
@@ -77,7 +80,20 @@ class Inferred:
     def merge(self, other: Inferred) -> Inferred:
         """Join with the fields of later events; associative."""
         is_declared = self.is_declared and other.is_declared
-        return Inferred(join(self.root, other.root), self.events + other.events, is_declared)
+        root, events = join(self.root, other.root), self.events + other.events
+        return Inferred(root, events, is_declared, self.key or other.key)
+
+    def with_key(self, key: str) -> Inferred:
+        """Return the fields with the types of a record's key, as far as its schema declares them."""
+        fields = {name: node for name, node in node_of(key).fields.items() if name in self.root.fields}
+        declared = {field.name for field in field_of(key).fields if field.kind}
+        kept = {name: replace(fields[name], count=self.root.fields[name].count) for name in fields.keys() & declared}
+        return replace(self, root=replace(self.root, fields={**self.root.fields, **kept}), key=key)
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The names of the columns of the records' key."""
+        return [field.name for field in field_of(self.key).fields] if self.key else []
 
     def to_schema(
         self, limit: int = COLUMN_LIMIT, types: ColumnTypes | None = None, case_insensitive: bool = False

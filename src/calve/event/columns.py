@@ -3,6 +3,7 @@
 __all__ = [
     "EVENT",
     "JSON",
+    "KEY",
     "MALFORMED",
     "MASKED",
     "OPERATION",
@@ -39,6 +40,9 @@ JSON = "json"
 """string: text that DuckDB accepts as a JSON object; the event itself for all but a few rows."""
 PICKED = "_picked"
 """dictionary of large string, only until events are routed: a JSON object of the fields that routes and names read."""
+KEY = "_key"
+"""dictionary of string, only if the record's key has the columns of a table's key: a struct of these columns
+(`event.envelope.schema`), of kind `event.keyed.exact.ANY` where values decide; null: the record has no such key."""
 ROW = "row"
 """int64: the position of a row in its source batch."""
 SCHEMA = "_schema"
@@ -58,8 +62,8 @@ WITHHELD = "withheld_bytes"
 """int64, only for rejects: the length of an event that cannot be masked, whose text is withheld."""
 WORKING_COLUMNS = frozenset(
     {
-        EVENT, TYPED, ORIGINAL, PART, MALFORMED, JSON, PICKED, ROW, SCHEMA, SINK, OPERATION, ORDER, POSITION, VERSION,
-        MASKED, WITHHELD,
+        EVENT, TYPED, ORIGINAL, PART, MALFORMED, JSON, KEY, PICKED, ROW, SCHEMA, SINK, OPERATION, ORDER, POSITION,
+        VERSION, MASKED, WITHHELD,
     }
 )  # fmt: skip
 """All of these; a metadata attribute has another name."""

@@ -10,12 +10,12 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from calve.event.columns import EVENT, JSON, MALFORMED, OPERATION, ORDER, ORIGINAL, PICKED, POSITION, ROW, SCHEMA, SINK
+from calve.event.columns import EVENT, MASKED, ORIGINAL, PART, VERSION, WITHHELD, WORKING_COLUMNS
 from calve.event.typed import with_text
 
 __all__ = ["letters", "line"]
 
-_OURS = (EVENT, ORIGINAL, JSON, MALFORMED, PICKED, ROW, SCHEMA, SINK, OPERATION, ORDER, POSITION)
+_OURS = WORKING_COLUMNS - {PART, VERSION, MASKED, WITHHELD}
 _ENCODER = msgspec.json.Encoder()
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
-from calve.event.envelope.shape import SHAPES, change_stream
+from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, change_stream
 from calve.pipeline.masking import mask_faults, masks_of
 from calve.pipeline.row_changes import unknown_effects
 from calve.settings import PipelineSettings
@@ -34,8 +34,15 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
         metadata |= {name: pa.string() for plugin in pipeline.processors for name in _attributes(plugin)}
         if change_stream(source.envelope) or source.has_keys:
             yield from unknown_effects(pipeline, metadata)
+        keyed = [sink for sink in pipeline.sinks if sink.value.adds_keys]
+        stream = change_stream(source.envelope) or ("from_key" if keyed else None)
+        metadata |= {OPERATION_ATTRIBUTE: pa.string()} if keyed else {}
+        for sink in keyed:
+            if (column := keyed[0].value.key_column) != sink.value.key_column:
+                why = f"keys that are single values get one column in all of a pipeline; another sink has {column}"
+                yield by_name[sink.pipeline].problem(f"{sink.path}.key_column", why)
         for sink in pipeline.sinks:
-            for key, why in sink.value.faults(change_stream(source.envelope), source.has_keys, metadata):
+            for key, why in sink.value.faults(stream, source.has_keys, metadata):
                 yield by_name[sink.pipeline].problem(f"{sink.path}.{key}", why)
     yield from _clashes(pipelines)
 

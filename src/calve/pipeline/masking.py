@@ -45,12 +45,15 @@ def mask_faults(pipeline: PipelineSettings) -> Iterator[SettingsProblem]:
     if (masks := masks_of(pipeline)) is None:
         return
     for sink in pipeline.sinks:
+        if sink.value.adds_keys:
+            why = "identifier_columns: from_key does not go with masks, which hide the records' keys; name the columns"
+            yield pipeline.problem(sink.path, why)
         settings = repr((sink.value, sink.gates))
         for name in sorted(masks.hidden):
             if re.search(rf"""getMetadata\(\\*["']{name}\\*["']\)""", settings):
                 way = f"add it to a mask, as in {{names: [{name}], action: hash}}, or read a field: ${{id}}"
                 yield pipeline.problem(sink.path, f"reads {name}, whose values of rows mask withholds: {way}")
-        for name in getattr(sink.value, "identifier_columns", ()):
+        for name in getattr(sink.value, "key_columns", ()):
             if (mask := masks.of(name)) and not mask[0].is_unique:
                 why = (
                     f"{sink.path} has {name} in its key, and `{mask[0].action}` makes different keys equal: {KEY_HINT}"

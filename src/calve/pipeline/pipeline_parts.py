@@ -13,7 +13,8 @@ from calve.dead_letters.pending import PendingLetters
 from calve.dead_letters.room import Room, RoomLimits
 from calve.event.envelope.decoder import RECORD_KEY, Envelopes
 from calve.event.envelope.exact import RequestedAttributes
-from calve.event.envelope.shape import IMPLIED_OPERATION, change_stream
+from calve.event.envelope.shape import IMPLIED_OPERATION, OPERATION_ATTRIBUTE, change_stream
+from calve.event.keyed.decoder import RecordKeys
 from calve.observe.blueprint import Blueprint
 from calve.observe.log import Log
 from calve.pipeline.announcer import Announcer, subscriptions
@@ -35,6 +36,7 @@ from calve.record.receipt import Misfit
 from calve.record.target import TableRef
 from calve.settings import PipelineSettings, SinkEntry
 from calve.sinks.sink import CatalogOf, Opening, Order, Sink
+from calve.sources.settings import SourceSettings
 from calve.sources.source import OfTables, Planned, Position, Source, SourceTable
 from calve.state.folder import StateFolder
 from calve.task.job import Job
@@ -82,6 +84,17 @@ def _absolute(location: str) -> str:
     return location if "://" in location else str(Path(location).expanduser().absolute())
 
 
+def record_keys(settings: PipelineSettings) -> RecordKeys | None:
+    """Return how the keys of records become columns of the rows of a pipeline; None: no sink wants them."""
+    columns = [sink.value.key_column for sink in settings.sinks if sink.value.adds_keys]
+    return RecordKeys(columns[0]) if columns else None
+
+
+def _envelopes(source: SourceSettings, keeps_empty: bool) -> Envelopes | None:
+    unavailable = source.unavailable_value
+    return Envelopes(source.envelope, unavailable=unavailable, keeps_empty=keeps_empty) if source.envelope else None
+
+
 def _described(settings: PipelineSettings, is_replay: bool) -> tuple[tuple[str, ...], Blueprint | None]:
     """Return the pipelines that run as a part of a pipeline, and its description; a replay has neither."""
     return ((), None) if is_replay else (settings.feeds, blueprint_of(settings))
@@ -105,15 +118,18 @@ class PipelineParts:
         self._replays = rejects is not None
         self.feeds, self.blueprint = _described(settings, is_replay=rejects is not None)
         source = declared(settings)
-        format, self._serde = source.envelope, source.serde
-        self._envelopes = Envelopes(format, unavailable=source.unavailable_value) if format else None
+        self._keys, is_change = record_keys(settings), change_stream(source.envelope) is not None
+        is_keyed = self._keys is not None
+        self._serde = replace(source.serde, is_keyed=is_keyed) if source.serde else None
+        self._envelopes = _envelopes(source, is_keyed and not is_change)
         names = {**source.metadata, **(self._envelopes.metadata if self._envelopes else {})}
+        names |= {OPERATION_ATTRIBUTE: pa.string()} if is_keyed else {}
         self._masks = masks_of(settings)
         names = {name: kind for name, kind in names.items() if not self._masks or name not in self._masks.hidden}
         self._processors = compiled(without_masks(settings.processors), names)
         added = self._processors.sets if self._processors else ()
         names |= dict.fromkeys(added, pa.string())
-        implied = IMPLIED_OPERATION if change_stream(format) or source.emits_changes else None
+        implied = IMPLIED_OPERATION if is_change or is_keyed or source.emits_changes else None
         log, is_copy = Log(self.name), source.emits_changes
         self._sinks: list[Sink] = [
             open_sink(Opening(sink, label, names, location, catalog_of, log, implied, is_copy, not rejects))
@@ -128,7 +144,7 @@ class PipelineParts:
         self.pending = None if rejects else PendingLetters(str(folder), settings.name).count
         self.source: Source = rejects or open_source(settings, folder, catalog_of)
         used = [sink.metadata for sink in self._sinks]
-        self._used = frozenset().union(*used) | ({RECORD_KEY} if change_stream(format) else set())
+        self._used = frozenset().union(*used) | ({RECORD_KEY} if is_change or is_keyed else set())
         self._used = (self._used | (self._processors.metadata if self._processors else set())) - {*added}
         self._nonce = uuid.uuid4().hex[:6]  # files of a killed run have other names
         reader = self.source.reader
@@ -229,6 +245,7 @@ class PipelineParts:
             time_tenths=time_tenths,
             serde=self._serde,
             masks=self._masks,
+            record_keys=self._keys,
             processors=self._processors,
             record_time=self._record_time,
             envelopes=replace(self._envelopes, wanted=RequestedAttributes(self._used, self.tables.key_fields))

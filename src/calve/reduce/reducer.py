@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.arrays import RowNumbers
 from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
 from calve.convert.defaults import Defaults
 from calve.event import duckdb_session
-from calve.event.columns import EVENT, JSON, OPERATION, ORDER, SCHEMA, TYPED
+from calve.event.columns import EVENT, JSON, KEY, OPERATION, ORDER, SCHEMA, TYPED
+from calve.event.envelope.schema import field_of
 from calve.event.operation import Operation
 from calve.event.reject import Code, reject_rows
 from calve.event.validate_json import is_same
@@ -32,14 +35,24 @@ class Reducer:
         options: How events are converted.
         upsert: An INSERT replaces an older row of the same key.
         keep: An UPDATE keeps the columns that its event lacks.
+        from_key: Events are of records whose key has the columns of the table's key.
 
     Attributes:
         table: The table for writing rows: its key columns are required.
     """
 
-    def __init__(self, table: Table, key: Key, options: ConvertOptions, upsert: bool, keep: bool = False) -> None:
+    def __init__(
+        self,
+        table: Table,
+        key: Key,
+        options: ConvertOptions,
+        upsert: bool,
+        keep: bool = False,
+        from_key: bool = False,
+    ) -> None:
         self.table = key.required
         self.key = key
+        self._from_key = from_key
         self._absences = Absences(key, options) if keep else None
         self._defaults = Defaults(self.table, options, key.names)
         may_lack = frozenset(key.others) if keep else frozenset[str]()
@@ -56,6 +69,8 @@ class Reducer:
             The positions of the accepted events, rejects, nulled values and unknown fields. `rows` are those of inserts
             and updates; this object keeps them for `net`.
         """
+        if self._from_key and len(others := _with_other_key(events, self.key.names)):
+            return self._without(events, others)
         if OPERATION not in events.column_names:
             operations = pa.repeat(pa.scalar(int(Operation.INSERT), pa.int8()), len(events))
             return self._insert(events, operations, None)
@@ -69,6 +84,17 @@ class Reducer:
         written = self._insert(self._part(events, others), operations.take(others), others)
         rejects = pa.concat_tables([written.rejects, removed.rejects])
         return replace(written, row=pa.concat_arrays([written.row, removed.row]), rejects=rejects)
+
+    def _without(self, events: pa.Table, others: RowNumbers) -> ConvertedEvents:
+        """Reject the events whose record has a key of other columns, and convert the rest."""
+        positions = pa.array(np.setdiff1d(np.arange(len(events)), others))
+        converted = self.convert(events.take(positions))
+        at = positions.take(converted.rejects["row"].combine_chunks())
+        names = ", ".join(self.key.names)
+        why = f"the record's key has other columns than the key of the table, {names}"
+        rejects = [converted.rejects.set_column(0, "row", at)]
+        rejects.append(reject_rows(pa.array(others), Code.KEY_MISMATCH, "", why))
+        return replace(converted, row=positions.take(converted.row), rejects=pa.concat_tables(rejects))
 
     def net(self) -> Net:
         """Return the net effect of all changes."""
@@ -139,3 +165,13 @@ class Reducer:
 
     def _is_key(self, field: str) -> bool:
         return any(name == field or name.startswith(f"{field}.") for name in self.key.names)
+
+
+def _with_other_key(events: pa.Table, names: Sequence[str]) -> RowNumbers:
+    """Return the positions of events whose record has no key of exactly these columns, in any order."""
+    if KEY not in events.column_names:
+        return np.arange(len(events))
+    column = duckdb_session.one_array(events[KEY].unify_dictionaries())
+    keys = [{field.name for field in field_of(text).fields} for text in column.dictionary.to_pylist()]
+    same = [code for code, columns in enumerate(keys) if columns == set(names)]
+    return np.flatnonzero(~np.isin(column.indices.fill_null(-1).to_numpy(), same))

@@ -16,10 +16,12 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from calve.arrays import RowNumbers, text_buffers
 from calve.errors import SourceError
-from calve.event.columns import EVENT, MALFORMED, ORIGINAL, ROW, SCHEMA, TYPED
+from calve.event.columns import EVENT, KEY, MALFORMED, ORIGINAL, ROW, SCHEMA, TYPED
+from calve.event.duckdb_session import one_array
 from calve.event.envelope.decoder import RECORD_KEY
 from calve.event.envelope.shape import SHAPES
 from calve.event.reject import Code, Reject, cut, rejects_table
@@ -66,7 +68,8 @@ class SchemaDecoder:
     def decode(self, events: pa.Table) -> DecodedRows:
         """Decode a table with the column `event` (and perhaps `malformed`).
 
-        Of changes a row without a value stays null. `kafka_key` becomes its text, or JSON, where it is Avro.
+        Of changes and of keyed rows a row without a value stays null. `kafka_key` becomes its text, or JSON, if it has
+        an id of a schema; this schema is in `_key` for keyed rows.
 
         Raises:
             SourceError: The registry does not answer, or refuses.
@@ -77,20 +80,30 @@ class SchemaDecoder:
         waiting = values.is_valid().to_numpy(zero_copy_only=False).copy()
         parts: list[DecodedPart] = []
         is_change = self._serde.format in SHAPES
-        if is_change or self._serde.schema.key_format == "avro":
-            events, refused = self._with_keys(events, self._serde.format if is_change else "avro_key")
+        if is_change or self._serde.schema.key_format != "text":
+            events, refused = self._with_keys(events, self._serde.format if is_change else self._key_format)
             rejects += [] if is_change else [reject for reject in refused if not reasons or reasons[reject.row] is None]
         gone = set(np.flatnonzero(~waiting).tolist()) - {reject.row for reject in rejects}
-        if is_change:
+        if is_change or self._serde.is_keyed:
             parts += [DecodedPart(np.array(sorted(gone)), pa.nulls(len(gone), pa.binary()), "")] if gone else []
         else:
             rejects += [Reject(row, Code.MALFORMED, "", "the record has no value") for row in gone]
         waiting[[reject.row for reject in rejects]] = False
         for plan, at, start in self._planned(values, np.flatnonzero(waiting), rejects):
             decoded = plan.decode(values if len(at) == len(values) else values.take(pa.array(at)), start)
-            parts += [part._replace(at=at[part.at]) for part in decoded.parts if len(part.at)]
+            parts += [self._placed(part, at) for part in decoded.parts if len(part.at)]
             rejects += [Reject(int(at[fault.row]), Code.UNDECODABLE, "", cut(fault.reason)) for fault in decoded.faults]
         return DecodedRows(_with_parts(events, parts), rejects_table(rejects))
+
+    @property
+    def _key_format(self) -> str:
+        given = self._serde.schema.key_format
+        return "avro_key" if given == "avro" else given
+
+    def _placed(self, part: DecodedPart, at: RowNumbers) -> DecodedPart:
+        """Return a part with the positions of its values in the batch; as text, where it is joined with a key."""
+        rows = _as_text(part.rows) if self._serde.is_keyed else part.rows
+        return part._replace(at=at[part.at], rows=rows)
 
     def _with_keys(self, events: pa.Table, format: str) -> tuple[pa.Table, list[Reject]]:
         """Return a table with decoded keys, and why a key with an id stays as it is; so does a key without an id."""
@@ -101,18 +114,25 @@ class SchemaDecoder:
         if not framed:
             return events, []
         decoder = SchemaDecoder(
-            replace(self._serde, format=format, schema=replace(self._serde.schema, version="latest"))
+            replace(self._serde, format=format, schema=replace(self._serde.schema, version="latest", key_format="text"))
         )
         at, values = list(framed), pa.array(framed.values(), pa.binary())
         decoded = decoder.decode(pa.table({EVENT: values, ROW: at}))
-        for row, text in zip(decoded.rows[ROW].to_pylist(), decoded.rows[EVENT].to_pylist(), strict=True):
+        rows = with_text(decoded.rows)
+        for row, text in zip(rows[ROW].to_pylist(), rows[EVENT].to_pylist(), strict=True):
             keys[row] = None if text is None else text.decode()
         refused = [
             Reject(at[reject["row"]], Code(reject["code"]), "", f"the key: {reject['reason']}")
             for reject in decoded.rejects.to_pylist()
         ]
         column = pa.array(keys, pa.string())
-        return events.set_column(events.column_names.index(RECORD_KEY), RECORD_KEY, column), refused
+        events = events.set_column(events.column_names.index(RECORD_KEY), RECORD_KEY, column)
+        if self._serde.is_keyed and format not in SHAPES:  # keys of envelopes have their schemas in their texts
+            codes, declared = np.full(len(events), -1, np.int32), one_array(rows[SCHEMA].unify_dictionaries())
+            codes[rows[ROW].to_numpy()] = declared.indices.to_numpy()
+            indices = pa.array(codes, mask=codes < 0)
+            events = events.append_column(KEY, pa.DictionaryArray.from_arrays(indices, declared.dictionary))
+        return events, refused
 
     def _planned(
         self, values: pa.Array, rows: RowNumbers, rejects: list[Reject]
@@ -258,6 +278,10 @@ def _no_schema(number: int) -> str:
     return f"the schema registry has no schema with the id {number}"
 
 
+def _as_text(rows: pa.Array) -> pa.Array:
+    return whole_array(with_text(pa.table({TYPED: rows}))[EVENT]) if pa.types.is_struct(rows.type) else rows
+
+
 def _with_parts(events: pa.Table, parts: list[DecodedPart]) -> pa.Table:
     """Return decoded values in the order of the events, with their metadata."""
     rows = events.drop_columns([name for name in (MALFORMED, SCHEMA) if name in events.column_names])
@@ -266,14 +290,15 @@ def _with_parts(events: pa.Table, parts: list[DecodedPart]) -> pa.Table:
         return rows.slice(0, 0).append_column(EVENT, pa.array([], pa.binary()))
     values = parts[0].rows if len(parts) == 1 else joined([part.rows for part in parts])
     if values is None:  # a field changed its type: only its text holds all of its values
-        texts = [with_text(pa.table({TYPED: part.rows}))[EVENT] for part in parts]
-        values = pa.concat_arrays([chunk for column in texts for chunk in column.chunks])
+        values = pa.concat_arrays([_as_text(part.rows) for part in parts])
     numbers = np.repeat(np.arange(len(parts), dtype=np.int32), [len(part.at) for part in parts])
     at = np.concatenate([part.at for part in parts])
     if len(parts) > 1:
         order = np.argsort(at, kind="stable")
         values, numbers, at = values.take(pa.array(order)), numbers[order], at[order]
     rows = rows if len(at) == len(rows) else rows.take(pa.array(at))
-    declared = pa.DictionaryArray.from_arrays(pa.array(numbers), pa.array([part.declaration for part in parts]))
+    declarations = pa.array([part.declaration for part in parts])
+    has_none = pc.equal(declarations, "").to_numpy(zero_copy_only=False)[numbers]
+    declared = pa.DictionaryArray.from_arrays(pa.array(numbers, mask=has_none), declarations)
     rows = rows.add_column(0, TYPED if pa.types.is_struct(values.type) else EVENT, values)
     return rows.append_column(SCHEMA, declared)

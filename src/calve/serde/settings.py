@@ -67,10 +67,10 @@ class SchemaSettings:
         check=_check_version,
     )
     subject: str | None = option(None, "The subject with that version. Default: `<topic>-value`.", minimum=1)
-    key_format: Literal["text", "avro"] = option(
+    key_format: Literal["text", "avro", "json_schema", "protobuf"] = option(
         "text",
-        "How the key of a record becomes `kafka_key`: `text` as it is; `avro`: by the schema of its id in the "
-        "registry, a record as JSON, any other type as its text. Keys of Debezium are always decoded.",
+        "How the key of a record becomes `kafka_key`: `text` as it is; else by the schema of its id in the registry, a "
+        "record, message or object as JSON, any other type as its text. Keys of Debezium are always decoded.",
     )
     schema_registry_api_key: str | None = option(None, "The user for basic authentication.", aliases=("api_key",))
     schema_registry_api_secret: str | None = option(
@@ -99,8 +99,8 @@ class SchemaSettings:
         places = [self.registry_url, self.schema_file_location, self.inline_schema]
         if sum(place is not None for place in places) != 1:
             yield "", "set exactly one of registry_url, schema_file_location and inline_schema"
-        if self.key_format == "avro" and self.registry_url is None:
-            yield "key_format", "avro needs registry_url: without a registry keys have no id of a schema"
+        if self.key_format != "text" and self.registry_url is None:
+            yield "key_format", f"{self.key_format} needs registry_url: without a registry keys have no id of a schema"
         if (self.schema_registry_api_key is None) != (self.schema_registry_api_secret is None):
             yield "", f"set both {_USER[0]} and {_USER[1]}, or none"
         if self.bearer_token is not None and self.schema_registry_api_key is not None:
@@ -138,8 +138,10 @@ class Serde:
         format: One of `FORMATS`.
         schema: Where the schemas are; a file's content is in `inline_schema`.
         subjects: The subjects of the topics; a chosen version is one of the only subject.
+        is_keyed: Whether records without a value stay, and the schemas of keys are returned.
     """
 
     format: str
     schema: SchemaSettings
     subjects: tuple[str, ...] = ()
+    is_keyed: bool = False

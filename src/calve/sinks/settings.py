@@ -31,6 +31,11 @@ class SinkSettings:
         return None
 
     @property
+    def adds_keys(self) -> bool:
+        """Whether the columns of records' keys become columns of rows, and records without a value delete rows."""
+        return False
+
+    @property
     def dlq_limits(self) -> RoomLimits:
         """The limits of dead letters in files, from the option `dlq`, if the sink has one."""
         return limits(getattr(self, "dlq", None))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from calve.event.envelope.decoder import Envelopes
+from calve.event.keyed.decoder import RecordKeys
 from calve.processors.chain import Processors
 from calve.processors.masking import Masks
 from calve.record.target import TableRef
@@ -38,6 +39,7 @@ class Job:
         serde: How values with a schema become rows; None: events are JSON, or rows already.
         envelopes: How to decode the envelopes of a change stream; None: events are rows.
         masks: What hides columns of the events, before everything else; None: nothing.
+        record_keys: How the keys of records become columns of their rows; None: they do not.
         processors: What changes the events before they are routed; None: nothing.
         record_time: Which attribute is the time of a record; None: the records have none.
     """
@@ -58,6 +60,7 @@ class Job:
     serde: Serde | None = None
     envelopes: Envelopes | None = None
     masks: Masks | None = None
+    record_keys: RecordKeys | None = None
     processors: Processors | None = None
     record_time: RecordTime | None = None
 
@@ -74,5 +77,6 @@ class Job:
     @property
     def preserves_source_keys(self) -> bool:
         """Whether rows that differ in the key of their source table never change the same row of a target."""
-        is_unchanged = self.processors is None and self.serde is None and self.envelopes is None
+        steps = (self.processors, self.serde, self.envelopes, self.record_keys)
+        is_unchanged = all(step is None for step in steps)
         return is_unchanged and all(sink.preserves_source_keys for sink in self.sinks)

@@ -18,6 +18,7 @@ from calve.arrays import RowNumbers
 from calve.event.columns import EVENT, JSON, MALFORMED, MASKED, ORDER, VERSION
 from calve.event.document_version import versions
 from calve.event.envelope.decoder import EnvelopeDecoder
+from calve.event.keyed.decoder import KeyedDecoder
 from calve.event.typed import is_typed, with_text
 from calve.event.validate_json import validated
 from calve.processors.chain import Chain
@@ -86,9 +87,11 @@ class EventPath:
         self._schemas = SchemaDecoder(job.serde) if job.serde else None
         self._envelopes = EnvelopeDecoder(job.envelopes) if job.envelopes else None
         self._masker = Masker(job.masks) if job.masks else None
+        self._record_keys = KeyedDecoder(job.record_keys) if job.record_keys else None
         self._chain = Chain(job.processors, job.time_tenths) if job.processors else None
         self._router = Router([sink.route for sink in job.sinks])
-        needs_text |= self._router.reads_fields or self._envelopes is not None or self._chain is not None
+        steps = (self._envelopes, self._record_keys, self._chain)
+        needs_text |= self._router.reads_fields or any(step is not None for step in steps)
         self._needs_text = needs_text or not self._needs.isdisjoint((EVENT, JSON))
         self._orders = 0
         # Conversion itself finds malformed events, so a single table needs no check before it.
@@ -153,6 +156,10 @@ class EventPath:
             self.counts.skipped += changes.skipped
             self._reject_unmasked(_UNROUTED, events, changes.rejects)
             events = changes.rows
+        if self._record_keys:
+            keyed = self._clock.timed("decode", self._record_keys.decode, events)
+            self._reject_unmasked(_UNROUTED, events, keyed.rejects)
+            events = keyed.rows
         return self._mask(events, self._masker) if self._masker else events
 
     def _mask(self, events: pa.Table, masker: Masker) -> pa.Table:

@@ -34,11 +34,13 @@ class Envelopes:
         format: A name in `SHAPES`.
         wanted: What to return beside the rows.
         unavailable: The placeholder for a value that the source did not send; None: the format's default.
+        keeps_empty: Whether records that describe no row stay, with a null for the row.
     """
 
     format: str
     wanted: RequestedAttributes = field(default_factory=RequestedAttributes)
     unavailable: str | None = None
+    keeps_empty: bool = False
 
     @property
     def shape(self) -> EnvelopeShape:
@@ -75,6 +77,7 @@ class EnvelopeDecoder:
     def __init__(self, envelopes: Envelopes) -> None:
         self._shape = envelopes.shape
         self._wanted = envelopes.wanted
+        self._keeps_empty = envelopes.keeps_empty
         self._kinds = {name: kind for name, kind in envelopes.metadata.items() if self._is_wanted(name)}
         columns = {"at": pa.int64(), "event": pa.string(), "json": pa.string(), SCHEMA: pa.int32()}
         self._schema = pa.schema({**columns, **self._kinds})
@@ -90,7 +93,12 @@ class EnvelopeDecoder:
         waiting[list(rejected)] = is_tombstone[list(rejected)] = False
         decoded = self._fast.decode(texts, np.flatnonzero(waiting))
         rejects = [Reject(row, Code.MALFORMED, "", reason) for row, reason in rejected.items()]
-        skipped = int(is_tombstone.sum()) + decoded.silent + self._slow(events, decoded.left, decoded.parts, rejects)
+        slow = self._slow(events, decoded.left, decoded.parts, rejects)
+        empty = np.concatenate([np.flatnonzero(is_tombstone), decoded.silent, slow])
+        if self._keeps_empty:
+            columns = [pa.array(empty), *(pa.nulls(len(empty), field.type) for field in list(self._schema)[1:])]
+            decoded.parts.append(pa.table(columns, schema=self._schema))
+        skipped = 0 if self._keeps_empty else len(empty)
         return DecodedEnvelopes(self._joined(events, decoded.parts), rejects_table(rejects), skipped)
 
     def _is_wanted(self, name: str) -> bool:
@@ -102,15 +110,15 @@ class EnvelopeDecoder:
         declared = with_instants(schema) if self._shape.is_plain else schema
         return self._schemas.setdefault(declared, len(self._schemas))
 
-    def _slow(self, events: pa.Table, rows: RowNumbers, parts: list[pa.Table], rejects: list[Reject]) -> int:
-        """Decode the remaining envelopes one by one; return how many describe no row."""
+    def _slow(self, events: pa.Table, rows: RowNumbers, parts: list[pa.Table], rejects: list[Reject]) -> RowNumbers:
+        """Decode the remaining envelopes one by one; return the positions of those that describe no row."""
         keys = (
             events[RECORD_KEY].take(pa.array(rows)).to_pylist()
             if RECORD_KEY in events.column_names
             else [None] * len(rows)
         )
         change_rows: list[dict[str, Any]] = []
-        skipped = 0
+        empty: list[int] = []
         for row, event, key in zip(rows.tolist(), events[EVENT].take(pa.array(rows)).to_pylist(), keys, strict=True):
             try:
                 changes = decode(self._shape, event, key, self._wanted)
@@ -121,11 +129,11 @@ class EnvelopeDecoder:
             except RecursionError:
                 rejects.append(Reject(row, Code.MALFORMED, "", "nested too deeply"))
                 continue
-            skipped += not changes
+            empty += [] if changes else [row]
             change_rows += decoded
         if change_rows:
             parts.append(pa.Table.from_pylist(change_rows, self._schema))
-        return skipped
+        return np.array(empty, np.int64)
 
     def _joined(self, events: pa.Table, parts: list[pa.Table]) -> pa.Table:
         """Join the parts in the order of the envelopes, with the metadata of the input."""

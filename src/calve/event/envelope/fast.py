@@ -28,12 +28,12 @@ class FastDecoded(NamedTuple):
 
     Attributes:
         parts: The rows: `at` (the envelope's position), `event` and `json` (the row), `_schema`, and the metadata.
-        silent: How many envelopes describe no row.
+        silent: The positions of envelopes that describe no row.
         left: The positions of all other envelopes.
     """
 
     parts: list[pa.Table]
-    silent: int
+    silent: RowNumbers
     left: RowNumbers
 
 
@@ -59,7 +59,7 @@ class FastDecoder:
 
     def decode(self, events: pa.Array, rows: RowNumbers) -> FastDecoded:
         """Decode the events (binary or string) at some positions."""
-        parts, silent = [], 0
+        parts, silent = [], [np.zeros(0, np.int64)]
         if len(self._numbers) >= _REMEMBERED:
             self._numbers, self._core = [], core.envelopes(self._spec, self._metadata)
         for _ in range(2):  # the second time with the schemas that the first one found
@@ -68,11 +68,11 @@ class FastDecoder:
             if decoded is None:
                 break
             parts += [self._part(rows[decoded.rows], decoded)] if len(decoded.rows) else []
-            silent += len(decoded.silent)
+            silent.append(rows[decoded.silent])
             rows = np.delete(rows, np.concatenate([decoded.rows, decoded.silent]))
             if not sum(map(self._learn, decoded.unknown)):
                 break
-        return FastDecoded(parts, silent, rows)
+        return FastDecoded(parts, np.concatenate(silent), rows)
 
     def _part(self, at: RowNumbers, decoded: core.EnvelopeOutcome) -> pa.Table:
         operations = pa.DictionaryArray.from_arrays(decoded.operations, OPERATIONS).cast(pa.string())

@@ -8,6 +8,7 @@ import msgspec
 import pyarrow as pa
 
 from calve.event.duckdb_session import one_array
+from calve.event.envelope.schema import field_of, text_of
 from calve.event.json_text import to_json
 from calve.serde.avro.format import AvroPlan
 from calve.serde.avro.plan import compiled
@@ -31,11 +32,13 @@ class _KeyPlan:
     def __init__(self, keys: AvroPlan, is_wrapped: bool) -> None:
         self._keys = keys
         self._is_wrapped = is_wrapped
+        self._declaration = text_of(field_of(keys.declaration).fields[0]) if is_wrapped else keys.declaration
 
     def decode(self, values: pa.Array, start: int) -> DecodedValues:
         """Decode keys; see `calve.serde.format.DecodePlan`."""
         decoded = self._keys.decode(values, start)
-        return decoded._replace(parts=[part._replace(rows=self._texts(part.rows)) for part in decoded.parts])
+        parts = [part._replace(rows=self._texts(part.rows), declaration=self._declaration) for part in decoded.parts]
+        return decoded._replace(parts=parts)
 
     def _texts(self, rows: pa.StructArray) -> pa.Array:
         texts = one_array(to_json(pa.Table.from_struct_array(rows)))

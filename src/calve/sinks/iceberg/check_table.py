@@ -28,7 +28,7 @@ def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColum
             hint="Set schema_evolution: true, which adds columns, or choose other columns",
         )
     if settings.changes and settings.write_mode == EQUALITY_DELETE:
-        _check_key(table, Key(table, settings.identifier_columns))
+        _check_key(table, Key(table, settings.key_columns))
     if settings.changes and settings.write_mode == COPY_ON_WRITE:
         option = f"write_mode: {settings.write_mode}"
         limits = Limit.NO_MERGE | Limit.NO_KEEP if settings.partial_updates == "keep" else Limit.NO_MERGE

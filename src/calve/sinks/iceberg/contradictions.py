@@ -75,8 +75,12 @@ def _of_all(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
 
 
 def _of_key(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
+    if settings.from_key and settings.operation is not None:
+        yield "operation", "from_key decides it: a record with a value replaces the row of its key, others delete it"
+    if settings.from_key and settings.key_column in settings.metadata_columns:
+        yield "key_column", f"{settings.key_column} is in metadata_columns; choose another column"
     columns = {column.name: column.type for column in settings.schema.columns} if settings.schema else None
-    for index, name in enumerate(settings.identifier_columns):
+    for index, name in enumerate(settings.key_columns):
         if columns is not None and not {name, name.partition(".")[0]} & columns.keys():
             yield f"identifier_columns[{index}]", f"schema.columns has no column {name}"
         elif columns is not None and columns.get(name, "").strip().lower() == "variant":
@@ -122,7 +126,7 @@ def _of_overflow(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
     from calve.sinks.iceberg.schema_faults import metadata_faults
 
     column = settings.overflow.column if settings.overflow else ""
-    others = {"metadata_columns": settings.metadata_columns, "identifier_columns": settings.identifier_columns}
+    others = {"metadata_columns": settings.metadata_columns, "identifier_columns": settings.key_columns}
     for option, names in others.items():
         if column in names:
             yield "overflow.column", f"{column} is in {option}; set another name"

@@ -17,7 +17,8 @@ from pyiceberg.schema import Schema
 
 from calve.columns.fields import Fields
 from calve.columns.infer import Inferred, UnknownColumns, infer, may_be_refused
-from calve.event.columns import OPERATION
+from calve.event.columns import KEY, OPERATION
+from calve.event.envelope.schema import field_of
 from calve.event.operation import Operation
 from calve.event.reject import Code, rejects_table
 from calve.reduce.key import Key
@@ -49,6 +50,19 @@ def needed_fields(job: TaskTables, name: str, events: pa.Table, draft: Table | N
         draft: The driver's draft of the table; None: one is made of these events.
     """
     job = job.of(name)
+    key = _key(events) if job.from_key else ""
+    job = job.with_key([field.name for field in field_of(key).fields]) if key else job
+    needed = _needed(job, name, events, draft)
+    return needed._replace(inferred=needed.inferred.with_key(key)) if key and needed.inferred else needed
+
+
+def _key(events: pa.Table) -> str:
+    """Return the columns of the key of the first record that has some (`event.columns.KEY`); empty without one."""
+    schemas = events[KEY].drop_null()[:1].to_pylist() if KEY in events.column_names else []
+    return schemas[0] if schemas else ""
+
+
+def _needed(job: TaskTables, name: str, events: pa.Table, draft: Table | None) -> Needed:
     inferred = infer(events, job.fields)
     if draft is None and (job.rules.is_declared(name) or not _may_reject(job, events, inferred)):
         return Needed(inferred, rejects_table([]))

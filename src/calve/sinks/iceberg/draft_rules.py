@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -37,7 +38,7 @@ class DraftRules:
     Attributes:
         types: The declared types of columns.
         case_insensitive: Whether fields that differ by case only share a column.
-        identifier_columns: The key.
+        key_columns: The key.
         partition_fields: The partitions.
         event_time: The column that is the event time.
         metadata: The columns that get metadata.
@@ -49,7 +50,7 @@ class DraftRules:
 
     types: ColumnTypes = field(default_factory=ColumnTypes)
     case_insensitive: bool = False
-    identifier_columns: tuple[str, ...] = ()
+    key_columns: tuple[str, ...] = ()
     partition_fields: tuple[object, ...] = ()
     event_time: str | None = None
     metadata: MetadataColumns = NONE
@@ -64,7 +65,7 @@ class DraftRules:
         return DraftRules(
             settings.inferred_types,
             settings.case_insensitive,
-            tuple(settings.identifier_columns),
+            tuple(settings.key_columns),
             tuple(settings.partition_by),
             settings.event_time,
             metadata,
@@ -87,7 +88,19 @@ class DraftRules:
     @property
     def may_reject(self) -> bool:
         """Whether an event can be rejected although its fields have the columns that were inferred from them."""
-        return bool(self.types.types or self.identifier_columns or self.partition_fields or self.event_time)
+        return bool(self.types.types or self.key_columns or self.partition_fields or self.event_time)
+
+    def with_key(self, columns: Sequence[str]) -> DraftRules:
+        """Return the rules for a table with another key."""
+        return replace(self, key_columns=tuple(columns))
+
+    def identified(self, schema: Schema) -> Schema:
+        """Return the schema of a new table with the key as its identifier fields.
+
+        Raises:
+            SchemaConflictError: It lacks a column of the key, or one cannot be in a key.
+        """
+        return identified(schema, self.key_columns) if self.key_columns else schema
 
     def is_declared(self, name: str) -> bool:
         """Return whether events do not decide the columns of a table."""
@@ -107,14 +120,14 @@ class DraftRules:
         if not schema.fields:
             return None
         schema = self.metadata.complete(schema)
-        missing = [key for key in self.identifier_columns if "." not in key and key not in schema.column_names]
+        missing = [key for key in self.key_columns if "." not in key and key not in schema.column_names]
         ids = range(schema.highest_field_id + 1, 2**31)
         fields = [
             NestedField(number, key, StringType(), required=False) for number, key in zip(ids, missing, strict=False)
         ]
         try:
             schema = fitted(Schema(*schema.fields, *fields), self, self.types)
-            schema = identified(schema, self.identifier_columns) if self.identifier_columns else schema
+            schema = self.identified(schema)
         except CalveError:
             return None
         marks = {} if inferred.is_declared else INFERRED

@@ -87,7 +87,7 @@ class NewTableSettings(Protocol):
         """The column that is the event time."""
 
     @property
-    def identifier_columns(self) -> Sequence[str]:
+    def key_columns(self) -> Sequence[str]:
         """The key."""
 
 
@@ -132,7 +132,7 @@ def _fitted(field: NestedField, transforms: list[str], settings: NewTableSetting
         return TimestamptzType()
     if impossible := [transform for transform in transforms if not _can(transform, kind)]:
         return TimestamptzType() if set(impossible) & set(_TIMES) else StringType()
-    if field.name in settings.identifier_columns and (Limit.NO_KEY in primitive(kind).limits or not kind.is_primitive):
+    if field.name in settings.key_columns and (Limit.NO_KEY in primitive(kind).limits or not kind.is_primitive):
         return StringType()
     return None
 

@@ -14,10 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from calve.convert.date_formats import date_format
 from calve.dead_letters.settings import prefix
-from calve.errors import SettingsError
-from calve.expression import Format, compile_format
+from calve.expression import compile_format
 from calve.route.by_table import ByTable
-from calve.route.names import fault
 from calve.settings import Size, option
 from calve.settings.catalog import catalog_doubts, catalog_folder, shown_catalog
 from calve.settings.problems import unknown
@@ -25,7 +23,15 @@ from calve.sinks.iceberg.contradictions import contradictions, unused_tables
 from calve.sinks.iceberg.letters import DeadLetters
 from calve.sinks.iceberg.maintenance import Maintenance
 from calve.sinks.iceberg.new_table import ObjectType, OverflowColumn, SchemaOf, TableSchema
-from calve.sinks.iceberg.table_options import SORT_BY, TableOptions, check_branch, check_key
+from calve.sinks.iceberg.table_options import (
+    FROM_KEY,
+    RECORD_KEY,
+    SORT_BY,
+    TableOptions,
+    check_branch,
+    check_key,
+    check_table_name,
+)
 from calve.sinks.settings import SinkSettings
 from calve.table.limits import DEFAULTS, MaintenanceLimits
 
@@ -42,13 +48,6 @@ _JOINED = re.compile(r"""([^$]|\$(?!\{)|\$\{\s*getMetadata\(\s*"[^"/]+"\s*\)\s*\
 """A name that only joins texts and metadata."""
 
 
-def _check_table_name(text: str) -> Format:
-    name = compile_format(text)
-    if name.static is not None and (bad := fault(name.static)):
-        raise SettingsError(bad)
-    return name
-
-
 @dataclass(frozen=True)
 class IcebergSettings(SinkSettings):
     """Writes events to Apache Iceberg tables, each exactly once."""
@@ -57,7 +56,7 @@ class IcebergSettings(SinkSettings):
 
     table_identifier: str = option(
         doc="The table, as `namespace.table`. With `${…}` (`logs.${/kind}`) each event selects its table.",
-        check=_check_table_name,
+        check=check_table_name,
     )
     catalog: dict[str, str] | None = option(
         None,
@@ -72,11 +71,14 @@ class IcebergSettings(SinkSettings):
         "insert; `update`, `u` update; `delete`, `d` delete; in any case. Default: every event is inserted.",
         check=compile_format,
     )
-    identifier_columns: list[str] = option(
+    identifier_columns: list[str] | Literal["from_key"] = option(
         [],
         "The key of a row for updates and deletes; nested fields are dotted. Default: the table's identifier fields. "
-        "A new table gets these columns as its identifier fields.",
+        "A new table gets these columns as its identifier fields. `from_key`: those of the key of Kafka's records.",
         check=check_key,
+    )
+    key_column: str = option(
+        RECORD_KEY, "With `from_key`: the column for a key that is a single value, not an object.", minimum=1
     )
     upsert: bool = option(False, "An INSERT replaces an existing row with the same key.")
     write_mode: Literal["equality-delete", "merge-on-read", "copy-on-write"] = option(
@@ -262,8 +264,23 @@ class IcebergSettings(SinkSettings):
     @property
     def changes(self) -> bool:
         """Whether rows of a table may be updated and deleted by key, not only appended."""
-        options: list[IcebergSettings | TableOptions] = [self, *self.tables]
-        return any(own.operation is not None or own.upsert for own in options)
+        has_own = any(own.operation is not None or own.upsert for own in self.tables)
+        return has_own or self.operation is not None or self.upsert or self.adds_keys
+
+    @property
+    def from_key(self) -> bool:
+        """Whether the columns of a table's key are those of the records' key."""
+        return self.identifier_columns == FROM_KEY
+
+    @property
+    def adds_keys(self) -> bool:
+        """See `SinkSettings`."""
+        return self.from_key or any(own.identifier_columns == FROM_KEY for own in self.tables)
+
+    @property
+    def key_columns(self) -> list[str]:
+        """The named columns of the key."""
+        return [] if isinstance(self.identifier_columns, str) else self.identifier_columns
 
     @property
     def dynamic(self) -> bool:
@@ -340,6 +357,8 @@ class IcebergSettings(SinkSettings):
         for column, attribute in self.metadata_columns.items():
             if attribute not in attributes:
                 yield f"metadata_columns.{column}", unknown("metadata attribute", attribute, attributes)
+        if self.adds_keys and RECORD_KEY not in metadata:
+            yield "identifier_columns", "from_key is for records of Kafka, which have keys; name the columns"
         for place, own in self._creators():
             why = "operation" if own.operation is not None else "upsert" if own.upsert else stream
             if why and self.auto_create and not own.identifier_columns and not has_keys:
@@ -374,7 +393,7 @@ class IcebergSettings(SinkSettings):
         names = [column.name for column in columns if column.name not in self.metadata_columns]
         needs = {name: f"the required column {name}" for name in names}
         if self.changes and not self.tables:
-            needs |= {name.partition(".")[0]: f"the identifier column {name}" for name in self.identifier_columns}
+            needs |= {name.partition(".")[0]: f"the identifier column {name}" for name in self.key_columns}
         return needs
 
 

@@ -133,7 +133,7 @@ class IcebergSink:
             ),
             keep=settings.partial_updates == "keep",
             preserves_source_keys=not settings.changes
-            or self._mirrors.preserve_source_keys(tables, settings.by_table.map(lambda own: own.identifier_columns)),
+            or self._mirrors.preserve_source_keys(tables, settings.by_table.map(lambda own: own.key_columns)),
             write_properties=dict(settings.write_properties),
             shuffle_below_bytes=SHUFFLE_BELOW_BYTES[settings.distribution],
             metadata_columns=tuple(settings.metadata_columns.items()),
@@ -150,8 +150,9 @@ def _options_of(settings: IcebergSettings, metadata: MetadataColumns) -> dict[st
         "rules": DraftRules.of(settings, metadata),
         "on_type_mismatch": settings.on_type_mismatch,
         "changes": settings.changes,
-        "identifier_columns": tuple(settings.identifier_columns),
-        "upsert": settings.upsert,
+        "identifier_columns": tuple(settings.key_columns),
+        "upsert": settings.upsert or settings.from_key,
+        "from_key": settings.from_key,
         "write_mode": settings.write_mode,
     }
 

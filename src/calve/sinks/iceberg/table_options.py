@@ -9,23 +9,40 @@ from datetime import timedelta
 from typing import Any, Literal
 
 from calve.errors import SettingsError
-from calve.expression import compile_format
+from calve.expression import Format, compile_format
 from calve.route.by_table import TablePattern
+from calve.route.names import fault
 from calve.settings import option
 from calve.sinks.iceberg.maintenance import Maintenance
 from calve.sinks.iceberg.new_table import ObjectType
 
-__all__ = ["SORT_BY", "TableOptions", "check_branch", "check_key"]
+__all__ = ["FROM_KEY", "RECORD_KEY", "SORT_BY", "TableOptions", "check_branch", "check_key", "check_table_name"]
 
 SORT_BY = (
     'The sort order of new tables, e.g. `["region", "at desc"]`; new files and compacted ones are sorted by it. Later '
     "ALTER TABLE … WRITE ORDERED BY changes it."
 )
+FROM_KEY = "from_key"
+"""The columns of the key are those of the records' key."""
+RECORD_KEY = "kafka_key"
+"""The metadata attribute with a record's key."""
 _LONGEST_BRANCH = 200
 _BRANCH = re.compile(rf"[^\W_][\w./-]{{0,{_LONGEST_BRANCH - 1}}}")
 _NAMES = ("name", "regex")
 _MERGED = ("column_types", "table_properties")
 """Maps that are added to those of the sink."""
+
+
+def check_table_name(text: str) -> Format:
+    """Check the name of a table, which may have `${…}`.
+
+    Raises:
+        SettingsError: It is not valid.
+    """
+    name = compile_format(text)
+    if name.static is not None and (bad := fault(name.static)):
+        raise SettingsError(bad)
+    return name
 
 
 def check_branch(text: str) -> None:
@@ -41,12 +58,14 @@ def check_branch(text: str) -> None:
         )
 
 
-def check_key(columns: list[str]) -> None:
+def check_key(columns: list[str] | str) -> None:
     """Check the columns of a key.
 
     Raises:
         SettingsError: One appears twice.
     """
+    if isinstance(columns, str):
+        return
     repeated = [name for index, name in enumerate(columns) if name in columns[:index]]
     if repeated:
         raise SettingsError(f"the column {repeated[0]} appears twice")
@@ -69,7 +88,7 @@ class TableOptions:
     regex: str | None = option(
         None, "Instead of `name`: a regular expression that matches the whole name.", minimum=1, check=_check_regex
     )
-    identifier_columns: list[str] | None = option(None, "The key of a row.", check=check_key)
+    identifier_columns: list[str] | Literal["from_key"] | None = option(None, "The key of a row.", check=check_key)
     operation: str | None = option(None, "The operation of each event, e.g. `${/op}`.", check=compile_format)
     upsert: bool | None = option(None, "An INSERT replaces an existing row with the same key.")
     write_mode: Literal["equality-delete", "merge-on-read", "copy-on-write"] | None = option(

@@ -77,7 +77,7 @@ class IcebergTables:
         """The top-level fields that may be in the key of a known table."""
         tables = [table for table in self._targets.known().values() if isinstance(table, Table)]
         names = [name for table in tables for name in table.schema.identifier_field_names()]
-        names = [*(name for own in self._settings.by_table.values() for name in own.identifier_columns), *names]
+        names = [*(name for own in self._settings.by_table.values() for name in own.key_columns), *names]
         return frozenset(names) | frozenset(name.partition(".")[0] for name in names)
 
     def lacking(self, tables: Sequence[SourceTable]) -> list[str]:
@@ -115,7 +115,7 @@ class IcebergTables:
             return "its rows are only appended"
         if (loaded := self._catalog.load(target.table)) is None:
             return None
-        key = Key(loaded, settings.identifier_columns)
+        key = Key(loaded, settings.key_columns)
         paths = tuple(path_of(loaded.schema, number) for number in key.ids)
         columns = frozenset(read_schema(table.schema_json).column_names)
         return key.fault or Comparison(paths, settings.write_mode, columns, frozenset(settings.metadata_columns))

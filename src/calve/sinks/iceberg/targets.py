@@ -29,7 +29,7 @@ from calve.event.reject import Code
 from calve.observe.humanize import listed, many
 from calve.observe.log import Log
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
-from calve.reduce.key import Key, identified
+from calve.reduce.key import Key
 from calve.sinks.iceberg.check_table import check_has_deletes, check_table, missing
 from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.ignored_options import ignored_options, other_pipelines
@@ -102,7 +102,7 @@ class SinkTargets:
             table = self._create(self._static, schema_from_columns(own.columns), own.partition_fields)
         if table is None:
             return
-        if own.changes and (fault := Key(table, own.identifier_columns).fault):
+        if own.changes and (fault := Key(table, own.key_columns).fault):
             hint = "Set identifier_columns to the columns that identify an event's row"
             raise SchemaConflictError(f"Rows cannot be updated: {fault}", step="start", target=self._static, hint=hint)
         # of an inferred table events decided the type, and this must not stop the pipeline
@@ -246,7 +246,7 @@ class SinkTargets:
         if not sources or self._followed.get(name) == sources:
             return False
         own = self.settings.of(name)
-        key, evolves = own.identifier_columns, own.schema_evolution
+        key, evolves = own.key_columns, own.schema_evolution
         has_deletes = own.changes and own.write_mode == EQUALITY_DELETE
         done = [step for source in sources if evolves for step in follow(self.catalog, name, source, key, has_deletes)]
         self._followed[name] = sources
@@ -269,7 +269,7 @@ class SinkTargets:
         check_has_deletes(table)
         if own.write_mode != EQUALITY_DELETE or table.unpartitioned_spec_id is not None:
             return table
-        if Key(table, own.identifier_columns).names_partition:
+        if Key(table, own.key_columns).names_partition:
             return table
         return self.catalog.add_unpartitioned_spec(table.identifier)
 
@@ -286,10 +286,11 @@ class SinkTargets:
             return self._make_mirror(name, mirrored)
         if not own.auto_create or inferred is None:
             return Absent(Code.NO_SUCH_TABLE.value, f"the table {name} does not exist and auto_create is off")
+        rules = rules.with_key(inferred.key_columns) if own.from_key else rules
         for given in own.schemas:
             if fnmatchcase(name, given.tables):
                 columns = schema_from_columns([asdict(column) for column in given.columns])
-                return self._create(name, columns, [asdict(field) for field in given.partition_spec])
+                return self._create(name, rules.identified(columns), [asdict(field) for field in given.partition_spec])
         if not is_drafted and (draft := rules.contended(name, inferred)):
             return Draft(draft)
         schema = rules.schema(inferred)
@@ -297,11 +298,11 @@ class SinkTargets:
             what = f"no field with a value can become a column, so the table {name} cannot be created"
             return Absent(Code.NO_MATCHING_FIELDS.value, what)
         schema = self._metadata.complete(schema)
-        if lacking := [key for key in own.identifier_columns if key not in schema.column_names]:
+        if lacking := [key for key in rules.key_columns if key not in schema.column_names]:
             return Absent(Code.NO_KEY.value, f"no event has {lacking[0]}, which is in the key of the new table {name}")
-        chosen = fitted(schema, own, rules.types)
+        chosen = fitted(schema, rules, rules.types)
         marks = {} if inferred.is_declared and chosen == schema else INFERRED
-        table = self._create(name, chosen, own.partition_by, marks)
+        table = self._create(name, rules.identified(chosen), own.partition_by, marks)
         for line in unclear_columns(table, inferred, rules.types):
             self._log.info(line)
         for column in absent_partitions(schema, own):
@@ -326,8 +327,8 @@ class SinkTargets:
     def _create(
         self, name: str, schema: Schema, partitions: Sequence[Any], marks: Mapping[str, str] | None = None
     ) -> Table:
-        schema, own = self._metadata.complete(schema), self.settings.of(name)
-        schema = identified(schema, own.identifier_columns) if own.identifier_columns else schema
+        own = self.settings.of(name)
+        schema = self.rules.of(name).identified(self._metadata.complete(schema))
         fields, order = partition_spec_fields(partitions, schema), sort_fields(own.sort_by)
         if absent := [column for column, _ in order if column not in schema.column_names]:
             self._log.warning_once(
@@ -389,11 +390,11 @@ class SinkTargets:
         own = self.settings.of(table.identifier) if isinstance(table, Table) else self.settings
         if not isinstance(table, Table) or not own.changes or self.mirrors.is_history(table):
             return table
-        if self.mirrors.has_full_rows(table) and not own.identifier_columns:
+        if self.mirrors.has_full_rows(table) and not own.key_columns:
             bad = "" if own.write_mode == MERGE_ON_READ else f"{table.identifier} has no key: remove write_mode"
         else:
-            key = Key(table, own.identifier_columns)
-            bad = key.fault or ("" if own.identifier_columns else self.mirrors.key_fault(table.identifier, key))
+            key = Key(table, own.key_columns)
+            bad = key.fault or ("" if own.key_columns else self.mirrors.key_fault(table.identifier, key))
         if bad:
             self._log.warning_once(f"{bad}; its events are rejected", table=table.identifier)
         return Absent(Code.NO_KEY.value, bad) if bad else table

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Self, cast
@@ -44,6 +44,7 @@ class TaskTables(SinkJob):
         histories: Tables to which rows are only appended, although others are updated and deleted.
         full_rows: Tables without a key whose rows are found by all their columns.
         identifier_columns: The key; empty means the table's identifier fields.
+        from_key: The key has the columns of the records' key.
         upsert: An INSERT replaces an older row of the same key.
         write_mode: How deletes reach a table when they are committed.
         keep: An UPDATE leaves columns as they are that its event lacks.
@@ -73,6 +74,7 @@ class TaskTables(SinkJob):
     histories: frozenset[str] = frozenset()
     full_rows: frozenset[str] = frozenset()
     identifier_columns: tuple[str, ...] = ()
+    from_key: bool = False
     upsert: bool = False
     write_mode: WriteMode = EQUALITY_DELETE
     keep: bool = False
@@ -119,6 +121,10 @@ class TaskTables(SinkJob):
             overflow=self.rules.overflow,
         )
 
+    def with_key(self, columns: Sequence[str]) -> Self:
+        """Return the job for a new table whose key has these columns."""
+        return replace(self, identifier_columns=tuple(columns), rules=self.rules.with_key(columns))
+
     def with_batch(self, events: pa.Table) -> pa.Table:
         """Return events with the attributes of their batch that become columns."""
         return self.batch.add_to(events, frozenset(attribute for _, attribute in self.metadata_columns))
@@ -149,7 +155,7 @@ class TaskTables(SinkJob):
             return FullRows(table, options, self.deleted_rows(table))
         if self.appends(table.identifier):
             return Converter(table, options)
-        return Reducer(table, Key(table, own.identifier_columns), options, own.upsert, self.keep)
+        return Reducer(table, Key(table, own.identifier_columns), options, own.upsert, self.keep, own.from_key)
 
     def deleted_rows(self, table: Table) -> DeletedRows:
         """Return how deletes of whole rows are staged: metadata differ between the INSERT and the DELETE of a row."""

@@ -116,6 +116,30 @@ def _change(number: int, table: str) -> dict[str, Any]:
     return {"schema": _ENVELOPE, "payload": payload}
 
 
+_CONNECT = "org.apache.kafka.connect.data."
+_TYPES = [
+    _field("id", "int64", False),
+    _field("small", "int8"),
+    _field("share", "float"),
+    _field("amount", "bytes") | {"name": _CONNECT + "Decimal", "parameters": {"scale": "2"}},
+    _field("day", "int32") | {"name": _CONNECT + "Date"},
+    _field("at", "int64") | {"name": _CONNECT + "Timestamp"},
+    _field("raw", "bytes"),
+    _field("note", "string") | {"default": "none"},
+    _field("tags", "array") | {"items": {"type": "string"}},
+    _field("counts", "map") | {"keys": {"type": "int32"}, "values": {"type": "int64"}},
+    _field("place", "struct")
+    | {"fields": [_field("city", "string"), _field("at", "int64") | {"name": _CONNECT + "Timestamp"}]},
+]
+
+
+def _typed(number: int, **fields: Any) -> dict[str, Any]:
+    """Return a plain record in Connect's JSON with schema."""
+    row = {"id": number, "small": -number, "share": 1.5, "amount": "AME=", "day": 20454, "at": TIME_MS, "raw": "AP8="}
+    row |= {"note": "n", "tags": ["a", "b"], "counts": [[7, number]], "place": {"city": "Bern", "at": TIME_MS + 1}}
+    return {"schema": {"type": "struct", "fields": _TYPES, "optional": False}, "payload": {**row, **fields}}
+
+
 _PLAIN: list[Any] = [{"id": 1, "v": "a"}, {"id": 2, "v": None}, {"id": 3, "v": "c", "in": {"x": 1, "l": [1, 2]}}]
 _KINDS: list[Any] = [
     {"id": number, "kind": kind}
@@ -196,6 +220,15 @@ CASES: dict[str, Case] = {
         {"iceberg.tables": "db.copied"}
         | _transform(_ICEBERG_SMT + "CopyValue", source_field="id", target_field="id_copy"),
         [{"id": 1}, {"id": 2}],
+    ),
+    "with-schema": Case(
+        {"iceberg.tables": "db.typed", "value.converter.schemas.enable": "true"},
+        [_typed(1), _typed(2, amount=None, day=None, at=None, tags=[], counts=[], place=None), _typed(3, place={})],
+    ),
+    "with-schema-by-table": Case(
+        _regexes("note", typed_a="a.*", typed_b="b")
+        | {"value.converter.schemas.enable": "true", "iceberg.table.db.typed_a.partition-by": "day(at), bucket(id, 4)"},
+        [_typed(number, note=note) for number, note in enumerate(["a", "b", "ab", "c"])],
     ),
     "unwrapped": Case(
         {"iceberg.tables": "db.unwrapped"} | _WITH_SCHEMA | _transform(_DEBEZIUM_SMT + "ExtractNewRecordState"),

@@ -84,7 +84,7 @@ def _absolute(location: str) -> str:
     return location if "://" in location else str(Path(location).expanduser().absolute())
 
 
-def record_keys(settings: PipelineSettings) -> RecordKeys | None:
+def _record_keys(settings: PipelineSettings) -> RecordKeys | None:
     """Return how the keys of records become columns of the rows of a pipeline; None: no sink wants them."""
     columns = [sink.value.key_column for sink in settings.sinks if sink.value.adds_keys]
     return RecordKeys(columns[0]) if columns else None
@@ -118,7 +118,7 @@ class PipelineParts:
         self._replays = rejects is not None
         self.feeds, self.blueprint = _described(settings, is_replay=rejects is not None)
         source = declared(settings)
-        self._keys, is_change = record_keys(settings), change_stream(source.envelope) is not None
+        self._keys, is_change = _record_keys(settings), change_stream(source.envelope) is not None
         is_keyed = self._keys is not None
         self._serde = replace(source.serde, is_keyed=is_keyed) if source.serde else None
         self._envelopes = _envelopes(source, is_keyed and not is_change)

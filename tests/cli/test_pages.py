@@ -15,6 +15,7 @@ from unittest import mock
 
 import pytest
 from click.testing import CliRunner
+from pyspark.sql import Row
 
 import calve as api
 from calve.cli.main import calve as command
@@ -68,6 +69,15 @@ def send(job: Calve, port: int, *blocks: str) -> None:
             paste(block.replace(":2021", f":{port}").replace("curl ", "curl -sS --fail "), job.folder)
 
 
+def ask_spark(job: Calve, block: str) -> list[Row]:
+    """Ask the shared session what a block asks `spark-sql`, with its settings; the jars are there."""
+    fresh = job.shared_spark().newSession()
+    for name, value in re.findall(r"--conf (\S+?)=(\S+)", block):
+        fresh.conf.set(name, re.sub(r"\blakehouse(?=/|$)", str(job.folder / "lakehouse"), value))
+    [query] = re.findall(r'-e "(.*)"', block)
+    return fresh.sql(query).collect()
+
+
 def test_the_commands_of_the_readme_follow_each_other(calve: Make) -> None:
     [block] = runnable("README.md")
     before, posting, after = re.split(r"^(calve run .*\ncurl .*\n)", block, flags=re.MULTILINE)
@@ -109,6 +119,8 @@ def test_maintenance_changes_and_a_purge_work_on_these_tables(calve: Make) -> No
     shown = json.loads(printed.replace(", …", ""))
     assert list(change) == list(shown)
     assert shown["metadata"].keys() <= {*change["metadata"], "document_id"}
+    *_, spark = runnable("docs/read-tables.md")
+    assert [row["id"] for row in ask_spark(job, spark)] == [1, 1]
     [block] = runnable("docs/maintenance.md")
     run_lines(job, block)
     purge, several = runnable("docs/changing.md")

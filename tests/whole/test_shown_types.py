@@ -13,6 +13,9 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from calve.catalog.appended import appended_lines
+from calve.catalog.open_tables import OpenTables
+from calve.catalog.sqlite import embedded
 from calve.changes.plan import Planner
 from calve.changes.table_changes import TableChanges
 from calve.engine import session
@@ -95,21 +98,35 @@ def _shown(lake: Calve, table: str) -> list[dict[str, Any]]:
     return list(map(json.loads, result.stdout.splitlines()))
 
 
-def _changed(lake: Calve, table: str) -> Iterator[dict[str, Any]]:
-    changes = TableChanges(Planner(session.start()), table, partial(lake.java_table, table), "main", ())
+def _changed(lake: Calve, table: str, *key: str) -> Iterator[dict[str, Any]]:
+    changes = TableChanges(Planner(session.start()), table, partial(lake.java_table, table), "main", key)
     for step in changes.steps(None, None):
-        yield from (json.loads(line)["event"] for line in changes.lines(step))
+        yield from map(json.loads, changes.lines(step))
 
 
 @pytest.mark.parametrize("table", [table for table in TABLES if table.startswith("read.")])
 def test_show_prints_what_changes_prints(lake: Calve, table: str) -> None:
-    assert _shown(lake, table) == list(_changed(lake, table))
+    assert _shown(lake, table) == [change["event"] for change in _changed(lake, table)]
 
 
 @pytest.mark.parametrize("table", TABLES)
 def test_show_prints_what_was_written(lake: Calve, table: str) -> None:
     kinds = TABLES[table][1]
     assert _shown(lake, table) == [_row(kinds), _row(dict.fromkeys(kinds)) | {"id": 2}]
+
+
+@pytest.mark.parametrize(
+    ("table", "key"), [("read.v1", ""), ("read.v2", ""), ("read.v2", "id"), ("read.v2", "string int uuid")]
+)
+def test_changes_that_need_no_spark_are_those_of_spark(lake: Calve, table: str, key: str) -> None:
+    columns = [COLUMNS.get(word, word) for word in key.split()]
+    opened = OpenTables(embedded(lake.folder / "lakehouse")).open(table)
+    lines = appended_lines(opened, "main", None, None, columns)
+    assert lines is not None
+    changes = list(map(json.loads, lines))
+    by_spark = list(_changed(lake, table, *columns))
+    assert changes == by_spark
+    assert [list(change["metadata"]) for change in changes] == [list(change["metadata"]) for change in by_spark]
 
 
 def test_tables_and_sql_have_all_of_them(lake: Calve) -> None:

@@ -7,7 +7,7 @@ the deletes are of a spec without partitions (Iceberg specification, scan planni
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -106,6 +106,11 @@ class TableRows:
         schema = pa.schema([self.schema.field(name) for name in columns])
         for applied, task in self._newest_first():
             yield task.file.file_size_in_bytes, partial(self._read, schema, applied, [task])
+
+    def of_files(self, files: Iterable[DataFile]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of data files as they were written, whatever was deleted later."""
+        for file in files:
+            yield from self._read(self.schema, (), [FileScanTask(file)])
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         groups: dict[tuple[_Deletes, ...], list[FileScanTask]] = {}

@@ -65,10 +65,31 @@ def changes(table: str, after: int | None, until: int | None, follow: bool, **ch
     """
     if follow and until is not None:
         raise click.UsageError("--follow continues after the newest snapshot: remove --to")
+    if not follow and (lines := _without_spark(table, after, until, chosen)) is not None:
+        for line in lines:
+            sys.stdout.buffer.write(line.encode() + b"\n")
+        sys.stdout.buffer.flush()
+        return
     with _stop_asked(follow) as stop, _opened(table, chosen) as table_changes:
         after = _print(table_changes, table_changes.steps(after, until), stop) or after
         while follow and not stop.wait(chosen["polling_interval"].total_seconds()):
             after = _print(table_changes, _new_steps(table_changes, after), stop) or after
+
+
+def _without_spark(table: str, after: int | None, until: int | None, chosen: Mapping[str, Any]) -> Iterator[str] | None:
+    """Return the lines if snapshots of a local table only add rows; None: Spark reads them."""
+    from calve.catalog.appended import appended_lines  # brings PyIceberg
+    from calve.catalog.open_tables import OpenTables
+    from calve.catalog.sqlite import embedded, sqlite_file
+
+    properties = dict(chosen["catalog"]) or embedded(Path("lakehouse"))
+    if chosen["master"] or chosen["conf"] or sqlite_file(properties) is None:
+        return None
+    try:
+        opened = OpenTables(properties).open(table)
+    except CalveError:  # Spark's side says it
+        return None
+    return appended_lines(opened, chosen["branch"], after, until, chosen["key"])
 
 
 def _print(table_changes: TableChanges, steps: Sequence[SnapshotStep], stop: threading.Event) -> int | None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from pyiceberg import types as iceberg
 from pyiceberg.manifest import DataFile, FileFormat, ManifestContent, ManifestEntryStatus
 from pyiceberg.table import Table
 
@@ -21,12 +20,14 @@ from calve.catalog.variant_files import variant_ids
 from calve.changes.snapshot import History, Snapshot, SnapshotStep, steps
 from calve.errors import PositionLostError
 from calve.event.json_text import to_json, unquoted, value_texts
+from calve.table.kinds import primitive
 
 __all__ = ["appended_lines"]
 
 _MOST_BYTES = 256 << 20
 """Beyond that, tasks of Spark side by side are faster."""
-_KEYS = (iceberg.IntegerType, iceberg.LongType, iceberg.StringType, iceberg.UUIDType)
+_KEYS = ("int", "long", "string", "uuid")
+"""The types whose text in an id of a document is that of JSON."""
 _SHORT: Mapping[str, Any] = {"ensure_ascii": False, "separators": (",", ":")}
 
 
@@ -69,8 +70,8 @@ def appended_lines(
 def _key_of(table: Table, key: Sequence[str]) -> list[str] | None:
     schema = table.schema()
     columns = list(key) or [str(schema.find_column_name(number)) for number in sorted(schema.identifier_field_ids)]
-    kinds = {field.name: field.field_type for field in schema.fields}
-    if not all(isinstance(kinds.get(name), _KEYS) for name in columns):
+    words = {field.name: primitive(field.field_type).word for field in schema.fields}
+    if any(words.get(name) not in _KEYS for name in columns):
         return None
     return None if not columns and table.format_version >= 3 else columns
 

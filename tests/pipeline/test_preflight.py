@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -15,9 +16,10 @@ import pytest
 
 from calve.errors import SettingsError
 from calve.ledger.ledger import Ledger
-from calve.pipeline.plugins import PLUGINS
+from calve.pipeline.plugins import PLUGINS, source_kind
 from calve.pipeline.preflight import check_sources, local_folders, problems
 from calve.settings import parse_text
+from calve.sources.source import Planned, Split
 from calve.state.local_folder import LocalFolder
 from calve.state.store_folder import StoreFolder
 
@@ -141,3 +143,28 @@ def test_a_receiver_runs_with_a_state_on_a_store_and_as_a_standby_if_its_log_is_
     options: dict[str, str],
 ) -> None:
     check_sources(of_http(**options), STORE, standby="durable" in options)
+
+
+SOURCES: dict[str, dict[str, Any]] = {
+    "file": {"path": "a.ndjson"},
+    "file with tail": {"path": "a.ndjson", "tail": True},
+    "s3": {"scan": {"buckets": [{"bucket": {"name": "bucket"}}]}, "codec": {"ndjson": {}}, "aws": {"region": "here"}},
+    "http": {"port": 0},
+    "kafka": {"bootstrap_servers": ["127.0.0.1:1"], "topics": [{"name": "t", "group_id": "g"}]},
+    "postgres": {"host": "127.0.0.1", "database": "d", "username": "u", "password": "p"},
+    "mysql": {"host": "127.0.0.1", "username": "u", "password": "p", "tables": {"include": ["d.*"]}},
+    "iceberg": {"tables": [{"table_name": "a.b"}]},
+}
+
+
+@pytest.mark.parametrize("before", SOURCES)
+def test_no_source_continues_with_the_state_of_another_kind(before: str, tmp_path: Path) -> None:
+    with contextlib.closing(Ledger.open(tmp_path / "state" / "p" / "ledger", "p")) as ledger:
+        ledger.continue_with(before)
+        ledger.begin(1, Planned([Split({}, 1)], {"0": 1}, ("t",)))
+    for after in set(SOURCES) - {before}:
+        source = {after.partition(" ")[0]: SOURCES[after]}
+        assert source_kind(parsed(source=source)[0]) == after
+        [error] = [error for _, error in problems(parsed(source=source), LocalFolder(tmp_path / "state"), once=True)]
+        assert f"is of the source {before}; {after} cannot go on from there" in error.message
+        assert f"with the source {before} and --once" in error.hint

@@ -59,12 +59,12 @@ def appended_lines(
         return None
     name = ".".join(table.name())
     snapshots = [_added(table, step) for step in steps(_history(table, name, branch), after, until)]
-    known = [added for added in snapshots if added is not None]
-    files = [file for added in known for file in added.files]
-    is_readable = all(file.file_format == FileFormat.PARQUET for file in files)
-    if len(known) < len(snapshots) or not is_readable or sum(file.file_size_in_bytes for file in files) > _MOST_BYTES:
+    added = [snapshot for snapshot in snapshots if snapshot is not None]
+    files = [file for snapshot in added for file in snapshot.files]
+    is_large = sum(file.file_size_in_bytes for file in files) > _MOST_BYTES
+    if len(added) < len(snapshots) or is_large or any(file.file_format != FileFormat.PARQUET for file in files):
         return None
-    return _lines(TableRows(table), name, known, columns)
+    return _lines(TableRows(table), name, added, columns)
 
 
 def _key_of(table: Table, key: Sequence[str]) -> list[str] | None:

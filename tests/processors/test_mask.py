@@ -207,6 +207,18 @@ def test_a_masked_letter_is_masked_only_where_a_later_mask_has_more_columns() ->
     assert row == {EVENT: b'{"a":"x","b":"***","C":"z"}', "document_id": "***", MASKED: names}
 
 
+def test_an_attribute_that_a_mask_names_is_masked_even_where_others_are_kept() -> None:
+    masks = Masks((mask(column("document_id", "fixed"), unmasked="keep"),), ("document_id", "kafka_key"))
+    rows = Masker(masks).mask(pa.table({EVENT: [b"{}"], "document_id": ["7"], "kafka_key": ["7"]})).rows
+    assert rows.select(["document_id", "kafka_key"]).to_pylist() == [{"document_id": "***", "kafka_key": "7"}]
+
+
+def test_validate_says_what_keeping_unmasked_letters_costs() -> None:
+    keep = "- mask: {unmasked: keep, columns: [{names: [a], action: fixed}]}"
+    [warning] = parse_text(YAML.format(source=FILE, processor=keep), PLUGINS).warnings
+    assert "values that are to be hidden" in str(warning)
+
+
 def source_table(*fields: dict[str, Any]) -> SourceTable:
     schema = {"type": "struct", "schema-id": 0, "fields": list(fields), "identifier-field-ids": [1]}
     return SourceTable("public.t", "u", json.dumps(schema))

@@ -137,6 +137,11 @@ class MaskColumns:
                 if not name.strip():
                     yield f"columns[{number}].names[{index}]", "a column has no empty name"
 
+    def doubts(self) -> Iterator[tuple[str, str]]:
+        """Warn of what `keep` costs."""
+        if self.unmasked == "keep":
+            yield "unmasked", "with keep, dead letters, logs and the dashboard may have values that are to be hidden"
+
     def steps(self, compiler: object) -> Iterable[object]:
         """Masks are not steps of a chain.
 

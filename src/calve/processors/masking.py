@@ -229,11 +229,11 @@ class Masker:
 
     def _with_attributes(self, rows: pa.Table) -> pa.Table:
         """Mask the attributes that have values of rows, or remove them."""
-        for name in self._masks.attributes if not self._masks.keeps_unmasked else ():
+        for name in self._masks.attributes:
             if name not in rows.column_names or self._masks.is_done(name):
                 continue
             if (mask := self._of(name)) is None:
-                rows = rows.drop_columns([name])
+                rows = rows if self._masks.keeps_unmasked else rows.drop_columns([name])
                 continue
             at, column = rows.column_names.index(name), one_array(rows[name])
             texts = pa.nulls(len(rows), pa.string()) if mask.action == "drop" else mask.column(column)[0]

@@ -149,6 +149,7 @@ def test_partitions_come_from_the_schema_or_from_partition_by() -> None:
         ("/var/dead", "/var/dead"),
         ("{s3: {bucket: b, key_path_prefix: dead/letters/}}", "s3://b/dead/letters"),
         ("{s3: {bucket: b}}", "s3://b"),
+        ("{s3: {bucket: 's3://b/', key_path_prefix: p, bucket_owner: '123456789012'}}", "s3://b/p"),
     ],
 )
 def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:

@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from calve.dead_letters.room import MAX_BYTES, MIN_FREE_BYTES, RoomLimits
+from calve.errors import SettingsError
 from calve.settings import Size, option
 
-__all__ = ["FolderDeadLetters", "S3DeadLetters", "limits", "prefix"]
+__all__ = ["EXTERNAL_ID", "ROLE", "FolderDeadLetters", "S3DeadLetters", "limits", "prefix", "storage"]
+
+ROLE, EXTERNAL_ID = "calve.sts-role-arn", "calve.sts-external-id"
+"""The properties of a FileIO (`RoleFileIO`) that takes a role."""
+_ROLE = re.compile(r"arn:[^:]+:iam::\d+:role/.+")
+
+
+def check_role(arn: str) -> None:
+    """Check the name of a role.
+
+    Raises:
+        SettingsError: It is none.
+    """
+    if not _ROLE.fullmatch(arn):
+        raise SettingsError("this is no role; it looks like arn:aws:iam::123456789012:role/name")
 
 
 @dataclass(frozen=True)
@@ -17,6 +33,32 @@ class S3DeadLetters:
 
     bucket: str = option(doc="The bucket.", minimum=1)
     key_path_prefix: str = option("", "The folder in the bucket.")
+    region: str | None = option(None, "Region of the bucket. Default: Calve asks S3.", minimum=1)
+    sts_role_arn: str | None = option(None, "A role that is taken to write there.", minimum=20, check=check_role)
+    sts_external_id: str | None = option(None, "The external id that the role requires.", minimum=2)
+    force_path_style: bool | None = option(
+        None, "Name the bucket in the path of addresses, not in the host. Default: in the path of an `endpoint`."
+    )
+    sts_header_overrides: dict[str, str] = option(
+        {}, "Accepted for compatibility with Data Prepper; no effect: requests for a role have no further headers."
+    )
+    bucket_owner: str | None = option(
+        None, "Accepted for compatibility with Data Prepper; no effect: the policy of the bucket decides."
+    )
+
+    @property
+    def prefix(self) -> str:
+        """The bucket and the folder, as a URI."""
+        return f"s3://{self.bucket.removeprefix('s3://').strip('/')}/{self.key_path_prefix}".rstrip("/")
+
+    @property
+    def io_properties(self) -> dict[str, str]:
+        """The properties of a FileIO that differ from those of other files."""
+        given = {"s3.region": self.region, ROLE: self.sts_role_arn, EXTERNAL_ID: self.sts_external_id}
+        given["py-io-impl"] = "calve.dead_letters.role_file_io.RoleFileIO" if self.sts_role_arn else None
+        if self.force_path_style is not None:
+            given["s3.force-virtual-addressing"] = str(not self.force_path_style).lower()
+        return {name: value for name, value in given.items() if value}
 
 
 @dataclass(frozen=True)
@@ -52,7 +94,12 @@ def prefix(dlq: str | FolderDeadLetters | None) -> str | None:
     """Return the folder or object-store prefix; None for the folder in the state."""
     if not isinstance(dlq, FolderDeadLetters):
         return dlq
-    return f"s3://{dlq.s3.bucket}/{dlq.s3.key_path_prefix}".rstrip("/") if dlq.s3 else dlq.path
+    return dlq.s3.prefix if dlq.s3 else dlq.path
+
+
+def storage(dlq: str | FolderDeadLetters | None) -> dict[str, str]:
+    """Return the properties of a FileIO that differ from those of other files."""
+    return dlq.s3.io_properties if isinstance(dlq, FolderDeadLetters) and dlq.s3 else {}
 
 
 def limits(dlq: str | FolderDeadLetters | None) -> RoomLimits:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from calve.dead_letters.room import RoomLimits
-from calve.dead_letters.settings import limits
+from calve.dead_letters.settings import limits, storage
 from calve.state.durable import local_path
 
 if TYPE_CHECKING:
@@ -39,6 +39,11 @@ class SinkSettings:
     def dlq_limits(self) -> RoomLimits:
         """The limits of dead letters in files, from the option `dlq`, if the sink has one."""
         return limits(getattr(self, "dlq", None))
+
+    @property
+    def dlq_storage(self) -> dict[str, str]:
+        """The properties of a FileIO for dead letters in files that differ from those of other files."""
+        return storage(getattr(self, "dlq", None))
 
     @property
     def dlq_table(self) -> str | None:

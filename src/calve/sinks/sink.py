@@ -117,11 +117,15 @@ class Opening:
         """How much room the dead letters have; None: as much as they need."""
         return self.entry.value.dlq_limits if self.has_limits else None
 
-    @property
-    def state_storage(self) -> dict[str, str]:
-        """The properties of a FileIO for dead letters that go into a state on an object store; else empty."""
-        in_state = not self.entry.value.dlq_prefix and "://" in self.dead_letters
-        return file_io_at(self.dead_letters) if in_state else {}
+    def letters_storage(self, others: Mapping[str, str]) -> dict[str, str]:
+        """Return the properties of a FileIO for dead letters.
+
+        Args:
+            others: Those for the sink's other files; the state may be on another object store.
+        """
+        if not self.entry.value.dlq_prefix and "://" in self.dead_letters:
+            return file_io_at(self.dead_letters)
+        return {**others, **self.entry.value.dlq_storage}
 
 
 class SinkTables(Protocol):

@@ -75,7 +75,7 @@ class IcebergSink:
             else None
         )
         self.tables = IcebergTables(settings, self._route, self._key, self._targets, self._letters, log)
-        storage = opening.state_storage or for_executors(catalog.properties)
+        storage = opening.letters_storage(for_executors(catalog.properties))
         self.dead_letters = DeadLetterLocation(opening.dead_letters, storage, limits=opening.letters_limits)
         self.order = Order.BY_KEY if settings.changes else Order.ANY
         self.flush_seconds = settings.flush_interval.total_seconds()

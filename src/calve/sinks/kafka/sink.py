@@ -44,7 +44,7 @@ class KafkaSink:
         self._shape = compile_shape(settings, metadata, opening.operation)
         self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
         self.dead_letters = DeadLetterLocation(
-            opening.dead_letters, opening.state_storage, limits=opening.letters_limits
+            opening.dead_letters, opening.letters_storage({}), limits=opening.letters_limits
         )
         self._schema = settings.schema.with_text() if settings.schema else None
         self.flush_seconds = settings.flush_interval.total_seconds()

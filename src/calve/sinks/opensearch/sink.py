@@ -46,7 +46,7 @@ class OpenSearchSink:
         self._gates = gates(entry, metadata)
         self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
         self.dead_letters = DeadLetterLocation(
-            opening.dead_letters, opening.state_storage, limits=opening.letters_limits
+            opening.dead_letters, opening.letters_storage({}), limits=opening.letters_limits
         )
         self._made: dict[str, SourceTable] = {}
         reads = compile_shape(settings, metadata, "").reads  # documents are read, changed and written again

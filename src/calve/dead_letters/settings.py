@@ -17,7 +17,7 @@ ROLE, EXTERNAL_ID = "calve.sts-role-arn", "calve.sts-external-id"
 _ROLE = re.compile(r"arn:[^:]+:iam::\d+:role/.+")
 
 
-def check_role(arn: str) -> None:
+def _check_role(arn: str) -> None:
     """Check the name of a role.
 
     Raises:
@@ -34,7 +34,7 @@ class S3DeadLetters:
     bucket: str = option(doc="The bucket.", minimum=1)
     key_path_prefix: str = option("", "The folder in the bucket.")
     region: str | None = option(None, "Region of the bucket. Default: Calve asks S3.", minimum=1)
-    sts_role_arn: str | None = option(None, "A role that is taken to write there.", minimum=20, check=check_role)
+    sts_role_arn: str | None = option(None, "A role that is taken to write there.", minimum=20, check=_check_role)
     sts_external_id: str | None = option(None, "The external id that the role requires.", minimum=2)
     force_path_style: bool | None = option(
         None, "Name the bucket in the path of addresses, not in the host. Default: in the path of an `endpoint`."

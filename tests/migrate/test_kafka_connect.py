@@ -370,3 +370,10 @@ def test_json_to_map_is_json_whose_objects_are_maps(tmp_path: Path) -> None:
     assert (source.topics[0].serde_format, sink.objects, sink.upsert) == ("json", "map", False)
     assert "JsonToMap" not in text
     assert "overflow: {column: payload}" in one(tmp_path, **smt, **{"transforms.m.json.root": "true"})[0]
+
+
+def test_documents_of_mongodb_are_read_from_their_envelopes(tmp_path: Path) -> None:
+    kind = "org.apache.iceberg.connect.transforms.MongoDebeziumTransform"
+    text, source, (sink,) = one(tmp_path, transforms="m", **{"transforms.m.type": kind})
+    assert (source.topics[0].serde_format, sink.upsert) == ("debezium", True)
+    assert "MongoDebezium" not in text

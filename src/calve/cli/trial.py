@@ -141,6 +141,7 @@ def _table(table: TableFate) -> Iterator[str]:
     for name, count in table.ignored.items():
         is_part = name.endswith((" (repeated)", " (rounded)"))
         why = "would not be written whole" if is_part else "has no column; would not be written"
+        why = "has no column; would be in that of the overflow" if " (in " in name else why
         yield harmless(f"  {name}: {why} in {many(count, 'event')}")
 
 

@@ -59,7 +59,7 @@ class ConvertedEvents:
         reasons: The reason of the first value of each column in `nulled`.
         ignored: How many events have each field without a column (dotted path), if these are counted, and each key
             that an object repeats (`name (repeated)`, whose last value is written), and each column in which a time
-            was rounded (`name (rounded)`).
+            was rounded (`name (rounded)`), and each field in the column for the overflow (`name (in column)`).
         size_bytes: About the size of the rows.
     """
 

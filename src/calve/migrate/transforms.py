@@ -20,6 +20,7 @@ _PLACES = {
     "timestamp": "kafka_timestamp",
 }
 _CHANGES = {"DebeziumTransform": "debezium", "ExtractNewRecordState": "debezium", "DmsTransform": "dms"}
+_CHANGES |= {"MongoDebeziumTransform": "debezium"}
 _CHANGE_FIELDS = {"op": "debezium_op", "ts_ms": "debezium_ts_ms"}
 _CHANGE_FIELDS |= {
     name: f"debezium_source_{name.removeprefix('source.')}"
@@ -29,7 +30,6 @@ _CHANGE_FIELDS |= {
 }
 """The metadata attributes of what `add.fields` names."""
 _ADVICE = {
-    "MongoDebeziumTransform": "Calve has no MongoDB format; let the connector flatten the documents to plain JSON",
     "RegexRouter": 'Calve keeps the topic\'s name: use `getMetadata("kafka_topic")` in routes and table names',
     "TimestampConverter": "Types follow the column: see `timestamp_unit`, `timestamp_formats` and the processor `date`",
     "TimestampRouter": 'Partition the table instead: `partition_by: ["day(ts)"]`',

@@ -257,8 +257,3 @@ def _made_up(chosen: random.Random, columns: list[dict[str, Any]]) -> Any:
     operation = chosen.choice("cud")
     one = envelope(operation, row() if operation in "ud" else None, row() if operation in "cu" else None)
     return wrapped(columns, one) if chosen.random() < 0.8 else one
-
-
-def test_an_envelope_of_mongodb_is_refused_with_the_true_reason() -> None:
-    [reject] = decoded([envelope("c", None, '{"_id": {"$oid": "1"}}')]).rejects.to_pylist()
-    assert (reject["code"], "as Debezium for MongoDB writes it" in reject["reason"]) == ("MALFORMED", True)

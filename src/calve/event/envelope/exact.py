@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from calve.event.envelope.documents import DocumentError, has_document, row_of
 from calve.event.envelope.logical import render, whole
 from calve.event.envelope.placeholder import Placeholder
 from calve.event.envelope.schema import Field, row_schema, schema_of
@@ -97,12 +98,18 @@ def _changes(
     keys: Collection[str],
 ) -> list[tuple[str, dict[str, Any], Field | None]]:
     operation, key = operation_and_key
+    if shape.wrapped and has_document(envelope, operation):
+        try:
+            return [(operation, row_of(envelope, operation, _key_values(key)[0]), None)]
+        except DocumentError as error:
+            raise RefusedEnvelopeError(Code.NO_KEY if operation == "delete" else Code.MALFORMED, str(error)) from None
     before = _row(_at(envelope, shape.before), schema, shape.placeholder)
     if operation == "delete" and shape.whole_before:
         return [(operation, *((before, schema) if before is not None else _key_row(key)))]
     after = _row(_at(envelope, shape.after), schema, shape.placeholder)
     if after is None:
-        raise RefusedEnvelopeError(Code.MALFORMED, _no_row(operation, shape, _at(envelope, shape.after)))
+        another = "" if _at(envelope, shape.after) is None else ", but another value"
+        raise RefusedEnvelopeError(Code.MALFORMED, f"the {operation} has no row at {shape.after}{another}")
     if operation == "update" and before is not None:
         old = before if shape.whole_before else {**after, **before}
         if any(name in after and old.get(name) is not None and old[name] != after[name] for name in keys):
@@ -115,14 +122,6 @@ def _payload(payload: Any, schema: Field | None) -> dict[str, Any]:
     if row is None:
         raise RefusedEnvelopeError(Code.MALFORMED, "its payload is a single value, not a row: no struct, no object")
     return row
-
-
-def _no_row(operation: str, shape: EnvelopeShape, value: Any) -> str:
-    """Return why an envelope has no row."""
-    if type(value) is str and shape.wrapped:
-        how = "set ExtractNewDocumentState in the connector, and read JSON (a topic: serde_format, files: codec)"
-        return f"the {operation} has a text at {shape.after}, as Debezium for MongoDB writes it, not a row: {how}"
-    return f"the {operation} has no row at {shape.after}" + ("" if value is None else ", but another value")
 
 
 def _unwrapped(value: dict[str, Any], shape: EnvelopeShape) -> tuple[Any, Field | None]:
@@ -149,6 +148,13 @@ def _row(value: Any, schema: Field | None, placeholder: Placeholder = _NO_PLACEH
 
 
 def _key_row(key: str | None) -> tuple[dict[str, Any], Field | None]:
+    value, schema = _key_values(key)
+    if not value:
+        raise RefusedEnvelopeError(Code.NO_KEY, "the delete has neither an old row nor a record key with fields")
+    return value, schema
+
+
+def _key_values(key: str | None) -> tuple[dict[str, Any], Field | None]:
     schema = None
     try:
         value = parse_object(key) if key is not None else {}
@@ -157,8 +163,6 @@ def _key_row(key: str | None) -> tuple[dict[str, Any], Field | None]:
     if "payload" in value and not value.keys() - {"schema", "payload"}:
         schema = schema_of(value.get("schema"))
         value = _row(value["payload"], schema) or {}
-    if not value:
-        raise RefusedEnvelopeError(Code.NO_KEY, "the delete has neither an old row nor a record key with fields")
     return value, schema
 
 

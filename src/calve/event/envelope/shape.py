@@ -101,7 +101,17 @@ _DEBEZIUM = EnvelopeShape(
     metadata={
         "debezium_op": Attribute("/op"),
         "debezium_ts_ms": Attribute("/ts_ms", pa.int64()),
-        **_source("connector", "name", "db", "schema", "table", "snapshot", "file", numbers=("ts_ms", "pos", "lsn")),
+        **_source(
+            "connector",
+            "name",
+            "db",
+            "schema",
+            "table",
+            "collection",
+            "snapshot",
+            "file",
+            numbers=("ts_ms", "pos", "lsn"),
+        ),
     },
 )
 _MAXWELL = EnvelopeShape(

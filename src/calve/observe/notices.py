@@ -22,7 +22,8 @@ NULLED_HINT = (
     f"{_KEPT}; to keep the values: widen the column, or set its type with column_types when the table is created"
 )
 IGNORED_HINT = (
-    "A field `(in …)` is in the column of the overflow. To add columns for fields: schema_evolution: true; to omit fields without this notice: exclude_keys or "
+    "A field `(in …)` is in the column of the overflow. "
+    "To add columns for fields: schema_evolution: true; to omit fields without this notice: exclude_keys or "
     "include_keys; for a repeated key the last value is written; a double of a time is rounded to its column's digits"
 )
 DERIVED_IDS_HINT = (

@@ -1,7 +1,7 @@
 """Files of changes in the state, so that a batch can be read again, even if the table has changed.
 
     iceberg/<spool>/part-….parquet
-    iceberg/<spool>/sizes.json       on an object store: the size of the rows of each file; a copied spool has none
+    iceberg/<spool>/sizes.json       the size of the rows of each file; a spool of an older version may have none
     iceberg/<spool>/table.json       appears last; without it there is no spool
 
 A spool is a folder of Parquet files with rows and metadata attributes, ordered by file name; the changes of one key are
@@ -73,10 +73,7 @@ class Spools:
             WriteError: The local disk is full, or the store does not answer.
         """
         with self._folder.building(name, last=ABOUT) as folder:
-            _write_parquet(events, folder)
-            if self._folder.is_shared:  # where each file would be fetched for its size
-                sizes = {file.name: _row_bytes(file, file.name) for file in sorted(folder.glob("part-*"))}
-                durable.replace(folder / _SIZES, values.encoded(sizes))
+            durable.replace(folder / _SIZES, values.encoded(_write_parquet(events, folder)))
             durable.replace(folder / ABOUT, values.encoded(asdict(table)))
 
     def table(self, name: str) -> SourceTable | None:
@@ -139,14 +136,15 @@ def _part_names(folder: StateFolder) -> list[str]:
 
 
 def _sizes(folder: StateFolder) -> dict[str, int]:
-    if not folder.is_shared:  # only the end of each file is read
-        return {name: _row_bytes(Path(folder.location, name), name) for name in _part_names(folder)}
     files = {name: folder.get(name) for name in _part_names(folder)}
     return {name: _row_bytes(pa.BufferReader(file.content), name) for name, file in files.items() if file}
 
 
-def _write_parquet(events: DataFrame, folder: Path) -> None:
-    """Write events to Parquet files in a local folder, with all values unchanged; no file is without rows."""
+def _write_parquet(events: DataFrame, folder: Path) -> dict[str, int]:
+    """Write events to Parquet files in a local folder, with all values unchanged; return the size of each one's rows.
+
+    No file is without rows.
+    """
     others = [column for column in events.columns if column not in (EVENT, TYPED)]
     options = {
         "maxRecordsPerFile": str(_PART_ROWS),
@@ -157,9 +155,11 @@ def _write_parquet(events: DataFrame, folder: Path) -> None:
     for setting, value in _EXACT.items():
         events.sparkSession.conf.set(setting, value)
     events.write.mode("overwrite").options(**options).parquet(f"file://{folder}")
-    for part in folder.glob("part-*"):  # Spark writes one for the first partition in any case
-        if not _row_bytes(part, part.name):
-            part.unlink()
+    sizes = {part.name: _row_bytes(part, part.name) for part in folder.glob("part-*")}
+    for name in [name for name, size in sizes.items() if not size]:  # Spark writes the first partition in any case
+        (folder / name).unlink()
+        del sizes[name]
+    return sizes
 
 
 def _row_bytes(file: Path | pa.BufferReader, name: str) -> int:

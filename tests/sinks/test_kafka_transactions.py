@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import threading
 import uuid
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from calve.errors import OvertakenError, SinkRefusedError
+from calve.errors import OvertakenError, SinkRefusedError, SinkUnavailableError
 from calve.sinks.kafka import transaction
 from calve.sinks.kafka.refusals import KafkaRecord, RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings, TargetTopic
@@ -103,3 +105,45 @@ def test_an_older_copy_of_a_state_is_refused(world: World) -> None:
     with pytest.raises(OvertakenError, match=r"batch 5 .* sends batch 4"):
         world.send(4, world.records(("a", "k", "4")))
     assert world.values("a") == ["5"]
+
+
+def test_a_call_that_ignores_its_timeout_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transaction, "PATIENCE_SECONDS", 0.05)
+    never = threading.Event()
+    with pytest.raises(TimeoutError):
+        transaction.bounded(never.wait)
+    never.set()
+    with pytest.raises(ZeroDivisionError):
+        transaction.bounded(divmod, 1, 0)
+
+
+def test_a_transaction_that_hangs_is_tried_again_by_another_producer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, records = f"calve-{world.id}", world.records(("a", "k", "1"))
+    sender, never = _Sender(world.settings, name), threading.Event()
+    hanging: Any = HangingProducer(sender._producer, never)
+    sender._producer = hanging
+    monkeypatch.setattr(transaction, "PATIENCE_SECONDS", 0.05)
+    with pytest.raises(SinkUnavailableError):
+        sender.send(1, {world.topic("a")}, lambda: records)
+    monkeypatch.undo()
+    world.send(1, records)
+    never.set()
+    assert world.values("a") == ["1"]
+
+
+class HangingProducer:
+    """A producer whose offsets wait for an event."""
+
+    def __init__(self, producer: Any, until: threading.Event) -> None:
+        self._producer, self._until = producer, until
+
+    def send_offsets_to_transaction(self, *_: Any) -> None:
+        self._until.wait()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
+
+    def __len__(self) -> int:
+        return len(self._producer)

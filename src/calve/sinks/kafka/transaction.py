@@ -7,9 +7,12 @@ process has the transactional id: a newer one ends the transaction of an older o
 
 from __future__ import annotations
 
+import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import Future
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -30,10 +33,12 @@ _PROPERTIES = {
     "linger.ms": 5,
 }
 """These may be set otherwise."""
-_KEPT = {"enable.idempotence": True, "delivery.report.only.error": True}
+_KEPT = {"enable.idempotence": True, "delivery.report.only.error": True, "logger": logging.getLogger(__name__)}
 _ALONE = {"batch.num.messages": 1}
 """Each record in a request of its own, so that a refused one is known."""
-_FENCED = {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
+_FENCED = {KafkaError._FATAL, KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
+PATIENCE_SECONDS = 2 * ANSWER_SECONDS
+"""How long a call may take that has a timeout of its own."""
 _MOST_METADATA = 4000
 """A broker's limit of an offset's metadata is 4,096 bytes (`offset.metadata.max.bytes`)."""
 _open: dict[tuple[int, str, str], _Sender] = {}
@@ -76,6 +81,28 @@ def send(
             if sender.is_reusable:
                 _open[key] = sender
             return refusals
+
+
+def bounded(call: Callable[..., object], *arguments: Any) -> None:
+    """Call a function of librdkafka that may ignore its timeout: https://github.com/confluentinc/librdkafka/issues/5456.
+
+    A call that does not return keeps its thread and its producer, which sends no more: the next one has its id.
+
+    Raises:
+        TimeoutError: It does not return.
+        Exception: What it raises.
+    """
+    outcome: Future[None] = Future()
+
+    def run() -> None:
+        try:
+            call(*arguments)
+            outcome.set_result(None)
+        except BaseException as error:
+            outcome.set_exception(error)
+
+    threading.Thread(target=run, daemon=True).start()
+    outcome.result(PATIENCE_SECONDS)
 
 
 class _FencedError(Exception):
@@ -132,12 +159,12 @@ class _Sender:
             topic = self._produce(mark.refusals, records)
             if topic and not self._failures:  # else all is refused
                 offsets = [TopicPartition(topic, 0, mark.batch, metadata)]
-                self._producer.send_offsets_to_transaction(offsets, self._group, ANSWER_SECONDS)
+                bounded(self._producer.send_offsets_to_transaction, offsets, self._group, ANSWER_SECONDS)
                 stop_at("task.before-send")
-                self._producer.commit_transaction(ANSWER_SECONDS)
+                bounded(self._producer.commit_transaction, ANSWER_SECONDS)
                 stop_at("task.after-send")
                 return True
-        except (KafkaException, SystemError) as error:
+        except (KafkaException, SystemError, TimeoutError) as error:
             if not self._failures:
                 raise self._error(error) from error
         return self._learn(mark.refusals)
@@ -191,14 +218,15 @@ class _Sender:
         """Return a producer that has the transactional id: what an older one sent is committed or aborted."""
         producer: Producer = self._brokers.opened(Producer, self._client | more)
         try:
-            producer.init_transactions(ANSWER_SECONDS)
-        except (KafkaException, SystemError) as error:
+            producer.list_topics(self._one_topic, ANSWER_SECONDS)  # without a connection the next waits half a second
+            bounded(producer.init_transactions, ANSWER_SECONDS)
+        except (KafkaException, SystemError, TimeoutError) as error:
             raise self._error(error) from error
         return producer
 
     def _error(self, error: Exception) -> Exception:
         error = error.__cause__ if isinstance(error.__cause__, KafkaException) else error  # raised within a callback
-        cause = error.args[0]
+        cause = error.args[0] if error.args else None
         if isinstance(cause, KafkaError) and (cause.code() in _FENCED or cause.fatal()):
             return _FencedError(str(cause))
         return self._brokers.failed(error, "a transaction")

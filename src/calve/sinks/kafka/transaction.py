@@ -26,6 +26,8 @@ from calve.stop_point import stop_at
 
 __all__ = ["send"]
 
+_silent = logging.Logger("librdkafka")
+_silent.addHandler(logging.NullHandler())
 _PROPERTIES = {
     "partitioner": "murmur2_random",  # as Java's
     "message.max.bytes": 1_000_000_000,  # the topic decides
@@ -33,7 +35,7 @@ _PROPERTIES = {
     "linger.ms": 5,
 }
 """These may be set otherwise."""
-_KEPT = {"enable.idempotence": True, "delivery.report.only.error": True, "logger": logging.getLogger(__name__)}
+_KEPT = {"enable.idempotence": True, "delivery.report.only.error": True, "logger": _silent}
 _ALONE = {"batch.num.messages": 1}
 """Each record in a request of its own, so that a refused one is known."""
 _FENCED = {KafkaError._FATAL, KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED}
@@ -218,7 +220,6 @@ class _Sender:
         """Return a producer that has the transactional id: what an older one sent is committed or aborted."""
         producer: Producer = self._brokers.opened(Producer, self._client | more)
         try:
-            producer.list_topics(self._one_topic, ANSWER_SECONDS)  # without a connection the next waits half a second
             bounded(producer.init_transactions, ANSWER_SECONDS)
         except (KafkaException, SystemError, TimeoutError) as error:
             raise self._error(error) from error

@@ -24,7 +24,7 @@ from calve.sinks.kafka.refusals import OF_RECORDS, OF_TOPICS, BatchMark, KafkaRe
 from calve.sinks.kafka.settings import KafkaSinkSettings
 from calve.stop_point import stop_at
 
-__all__ = ["send"]
+__all__ = ["PATIENCE_SECONDS", "bounded", "send"]
 
 _silent = logging.Logger("librdkafka")
 _silent.addHandler(logging.NullHandler())

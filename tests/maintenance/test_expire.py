@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from calve.commit.fence import append
+from calve.commit.mark import CommitTarget, Mark
+from calve.engine import session
+from calve.engine.java.compiled import java_class
+from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.equality_deletes import convert
 from calve.maintenance.expire import expire
 from calve.maintenance.upkeep import MaintenanceOptions, maintain
+from commit.test_positions import NAME, Laws
 
 pytestmark = pytest.mark.spark
 
@@ -46,3 +54,31 @@ def test_a_table_is_reported_before_and_after_and_a_dry_run_changes_nothing(kept
     assert done.after.snapshots == 1
     assert done.to_dict()["done"][0]["step"] == "convert"
     assert table.rows() == table.oracle
+
+
+@pytest.mark.parametrize("by_need", [True, False])
+def test_a_puffin_file_stays_as_long_as_one_of_its_vectors_is_live(
+    spark: SparkSession, tmp_path: Path, by_need: bool
+) -> None:
+    laws = Laws(spark, tmp_path, 1, ["int"], 3)
+
+    def commit(kept: list[int], deleted: list[int]) -> None:
+        laws.batch += 1
+        files = {laws.batch: laws.files(kept, deleted)}
+        append(laws.catalog, CommitTarget(NAME, write_mode="merge-on-read"), Mark("p", "s", laws.batch), files)
+
+    commit([1, 2, 3], [])
+    commit([4, 5, 6], [])
+    commit([], [1, 4])  # one Puffin file with two vectors
+    commit([], [2])  # replaces one of them
+    commit([7], [])
+    context = MaintenanceContext(session.start(), laws.catalog, CommitTarget(NAME))
+    if by_need:
+        table = laws.java
+        old = [snapshot.snapshotId() for snapshot in table.snapshots()][:-1]
+        java_class(context.jvm, "calve.maintenance.branch_state", "Files").newInstance().expire(table, old)
+    else:
+        expire(context, NOW)
+    assert len(list(laws.java.snapshots())) == 1
+    rows = spark.sql(f"select key from lakehouse.{NAME} order by key").collect()
+    assert [row[0] for row in rows] == [3, 5, 6, 7]

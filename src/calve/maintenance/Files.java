@@ -256,7 +256,10 @@ public class Files {
     return found;
   }
 
-  /** Expire exactly these snapshots, and delete the files that only they use. */
+  /**
+   * Expire exactly these snapshots, and delete the files that only they use. For snapshots that are named Iceberg looks which
+   * files are reachable; otherwise it deletes (1.12) a Puffin file with the first of its vectors that was replaced.
+   */
   public void expire(Table table, List ids) {
     ExpireSnapshots expiry = table.expireSnapshots().expireOlderThan(0);
     for (Iterator each = ids.iterator(); each.hasNext();) {

@@ -390,11 +390,11 @@ class SinkTargets:
         own = self.settings.of(table.identifier) if isinstance(table, Table) else self.settings
         if not isinstance(table, Table) or not own.changes or self.mirrors.is_history(table):
             return table
-        if self.mirrors.has_full_rows(table) and not own.key_columns:
-            bad = "" if own.write_mode == MERGE_ON_READ else f"{table.identifier} has no key: remove write_mode"
-        else:
-            key = Key(table, own.key_columns)
-            bad = key.fault or ("" if own.key_columns else self.mirrors.key_fault(table.identifier, key))
-        if bad:
+        has_full_rows = self.mirrors.has_full_rows(table) and not own.key_columns
+        if has_full_rows and own.write_mode != MERGE_ON_READ:
+            self._log.warning_once(f"{table.identifier} has no key: its rows go by position", table=table.identifier)
+        key = Key(table, own.key_columns)
+        bad = key.fault or ("" if own.key_columns else self.mirrors.key_fault(table.identifier, key))
+        if bad and not has_full_rows:
             self._log.warning_once(f"{bad}; its events are rejected", table=table.identifier)
-        return Absent(Code.NO_KEY.value, bad) if bad else table
+        return Absent(Code.NO_KEY.value, bad) if bad and not has_full_rows else table

@@ -14,7 +14,7 @@ from calve.columns.fields import ALL_FIELDS, Fields
 from calve.convert.converter import Converter, ConvertOptions
 from calve.convert.event_time import EventTimes
 from calve.record.content_file import ContentFile
-from calve.record.target import EQUALITY_DELETE, Role, RowStream, WriteMode
+from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ, Role, RowStream, WriteMode
 from calve.record.written import CommitRejects, StagedFiles
 from calve.reduce.full_rows import DeletedRows, FullRows
 from calve.reduce.key import Key
@@ -185,12 +185,13 @@ class TaskTables(SinkJob):
             times: The event times of its table.
         """
         are_letters, own = stream.role is Role.DEAD_LETTERS, self.of(stream.table)
+        write_mode = MERGE_ON_READ if self.has_full_rows(stream.table) else own.write_mode
         return StagedFiles(
             catalog=self.catalog,
             table=stream.table,
             branch="main" if are_letters else own.branch,
             uuid=written.table.uuid,
-            write_mode=EQUALITY_DELETE if are_letters else own.write_mode,
+            write_mode=EQUALITY_DELETE if are_letters else write_mode,
             files=cast("list[ContentFile]", written.files),
             rows=0 if stream.role is Role.DELETES else written.rows,
             bytes=written.size_bytes,

@@ -83,7 +83,7 @@ def columns(inferred: Inferred) -> dict[str, str]:
         (field("v", "array", items=field("", "int32", "io.debezium.time.Date")), [1], "list<date>"),
         (field("v", "array", items=field("", "int32")), [], "list<int>"),
         (field("v", "map", **_map("string", field("", "int32"))), {"a": 1}, "map<string, int>"),
-        (field("v", "map", **_map("int32", field("", "int32"))), [[1, 1]], "string"),
+        (field("v", "map", **_map("int32", field("", "int32"))), [[1, 1]], "map<int, int>"),
     ],
 )  # fmt: skip
 def test_a_column_is_of_the_type_that_the_schema_says_and_takes_the_decoders_values(column, value, expected):

@@ -168,7 +168,7 @@ def make(seed: str) -> str:
     if rnd.random() < 0.05:
         return rnd.choice(BOMBS)(rnd)
     text = rnd.choice(examples())
-    for _ in range(rnd.choice([1, 1, 2, 3])):
+    for _ in range(rnd.choice([0, 1, 1, 1, 2, 3])):
         text = rnd.choice([change_tree, change_tree, change_text])(rnd, text)
     return text
 

@@ -298,6 +298,18 @@ def test_the_process_environment_is_the_default(plugins: Plugins, monkeypatch: p
     assert parse_text(text, plugins).pipelines[0].source.value.path == "here"
 
 
+def test_a_missing_variable_is_the_only_error_wherever_it_is(plugins: Plugins) -> None:
+    parts = {"source": "{every: }", "sink": "[every: ]", "workers": "1", "notify": "[{http: {url: 'http://x/y'}}]"}
+    missing = "${env:CALVE_TEST_MISSING}"
+    for name in (*parts, "delay"):
+        places = ("{every: {path: '%s'}}", "[every: {path: '%s'}]", "[{http: {url: '%s'}}]", "'%s'")
+        for place in places:
+            changed = {**parts, name: place % missing}
+            text = "p: {" + ", ".join(f"{key}: {value}" for key, value in changed.items()) + "}"
+            with pytest.raises(SettingsErrors, match="CALVE_TEST_MISSING is not set"):
+                parse_text(text, plugins)
+
+
 def test_errors_pickle_and_become_one_settings_error_as_data(plugins: Plugins) -> None:
     with pytest.raises(SettingsErrors) as caught:
         parse_text("version: 3", plugins)

@@ -17,7 +17,8 @@ from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, PART, ROW, SCH
 from calve.event.reject import REJECTS, Reject, rejects_table
 from calve.event.validate_json import validated, whole_array
 from calve.expression.scope import TAGS
-from calve.processors.effects import Effects, declared_after, known_effects
+from calve.processors.declared_rows import declared_after
+from calve.processors.effects import Effects, known_effects
 from calve.processors.evaluation import Expression
 from calve.processors.event_batch import EventBatch
 from calve.processors.expressions import Compiler

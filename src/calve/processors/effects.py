@@ -8,20 +8,17 @@ have no known effect: they cannot change rows whose columns are known.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from calve.event.envelope.schema import Field, field_of, text_of
 from calve.processors.fields import FieldKey
 from calve.processors.step import ProcessorStep
-from calve.table.kinds import named
 
 __all__ = [
     "ChangedColumn",
     "Effects",
     "LostKeyError",
     "UnknownEffectError",
-    "declared_after",
     "effects_of",
     "known_effects",
 ]
@@ -93,22 +90,6 @@ def known_effects(steps: Sequence[ProcessorStep]) -> Effects | None:
         return effects_of(steps)
     except UnknownEffectError:
         return None
-
-
-def declared_after(effects: Effects, text: str) -> str:
-    """Return the declaration of processed rows, from that of the rows (`event.envelope.schema`)."""
-    row = field_of(text)
-    fields = {field.name: field for field in row.fields}
-    changed = [_field(name, column, fields) for name, column in effects.of(fields).items()]
-    return text_of(replace(row, fields=tuple(changed)))
-
-
-def _field(name: str, column: ChangedColumn, fields: Mapping[str, Field]) -> Field:
-    source = Field(name, "null") if column.source is None else replace(fields[column.source], name=name)
-    if column.kind is None:
-        return source
-    kind = "null" if column.kind == "null" else named(column.kind).field
-    return Field(name, kind, doc=source.doc)
 
 
 def _effect(step: ProcessorStep) -> tuple[Any, ...]:

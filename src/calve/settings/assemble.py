@@ -70,7 +70,7 @@ class Assembly:
         if "buffer" in node.value:
             message = "is ignored: Calve needs no buffer between source and sinks"
             self.binder.warnings.append(SettingsProblem(node.keys["buffer"], self._path("buffer"), message))
-        if self.binder.problems:
+        if self.binder.problems or keys is INVALID:
             return None
         return PipelineSettings(
             name=self._name,

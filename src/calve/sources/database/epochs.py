@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterable
 from pathlib import PurePath
 
 from calve.errors import InvariantError
-from calve.sources.database.table import DatabaseTable, NoKey
+from calve.sources.database.settings import NoKey
+from calve.sources.database.table import DatabaseTable
 from calve.sources.source_files import FilesAt, SourceFiles, encoded, files_in, read_as
 from calve.state.location import state_folder_at
 

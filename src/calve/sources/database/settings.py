@@ -12,11 +12,13 @@ from calve.errors import SettingsError
 from calve.network.host_names import is_loopback
 from calve.settings import Size, option
 from calve.sources.database.connection import Address
-from calve.sources.database.table import NoKey
 from calve.sources.settings import Claim, SourceSettings, StateForm
 from calve.sources.tables import Tables
 
-__all__ = ["DatabaseSettings"]
+__all__ = ["DatabaseSettings", "NoKey"]
+
+NoKey = Literal["fail", "append", "mirror"]
+"""What becomes of a table without a key: refused; its changes become rows; its rows are found by all columns."""
 
 
 @dataclass(frozen=True)

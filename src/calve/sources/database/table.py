@@ -5,22 +5,21 @@ from __future__ import annotations
 import functools
 import json
 import re
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyiceberg.types import DecimalType
 
 from calve.event.column_names import unreserved
+from calve.sources.database.settings import NoKey
 from calve.sources.source import SourceTable
 from calve.table import arrow_schema
 from calve.table.kinds import widest_type
 from calve.table.schema import read_type
 
-__all__ = ["HISTORY", "MERGED", "Column", "DatabaseTable", "NoKey", "arrow_type", "can_widen", "depth_of"]
+__all__ = ["HISTORY", "MERGED", "Column", "DatabaseTable", "arrow_type", "can_widen", "depth_of"]
 
-NoKey = Literal["fail", "append", "mirror"]
-"""What becomes of a table without a key: refused; its changes become rows; its rows are found by all columns."""
 _SMALL = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
 _LIST = re.compile(r"list<(.+)>").fullmatch
 _ELEMENTS = 10_000

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from calve.network.host_names import is_loopback
 from calve.settings import option
-from calve.sources.database.settings import DatabaseSettings
-from calve.sources.database.table import NoKey
+from calve.sources.database.settings import DatabaseSettings, NoKey
 from calve.sources.mysql.settings import MysqlSettings
 from calve.sources.postgres.settings import PostgresSettings
 from calve.sources.settings import SourceSettings

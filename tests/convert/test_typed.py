@@ -16,10 +16,12 @@ from pyiceberg.schema import Schema
 
 from calve.columns.fields import Fields
 from calve.convert.converter import ConvertedEvents, Converter, ConvertOptions
+from calve.convert.typed_texts import with_kinds
 from calve.event.columns import SCHEMA, TYPED
 from calve.event.json_text import to_json
 from calve.event.typed import with_text
 from calve.event.typed_schema import declaration
+from calve.table.arrow_schema import arrow_schema
 from kit.examples import examples
 from kit.tables import table_of
 
@@ -268,7 +270,8 @@ def test_typed_rows_become_what_their_texts_become(
 ) -> None:
     fields = data.draw(struct_types(list(rows[TYPED].type)))
     table = table_of(Schema(*fields))
-    straight, by_text = (Converter(table, options).convert(each) for each in (rows, with_text(rows)))
+    texts = with_text(with_kinds(rows, arrow_schema(Schema(*fields))))
+    straight, by_text = (Converter(table, options).convert(each) for each in (rows, texts))
     assert shown(straight) == shown(by_text)
 
 

@@ -5,9 +5,10 @@
 
 Files of events are given to a pipeline one after another, each when the one before is readable: a batch, a commit.
 Without `--write-mode` they are appended, with it they update and insert rows of a table that has `--rows` rows.
-The table is maintained meanwhile, as ever. So `--write-mode merge-on-read --commits 17280` is a day of commits every
-five seconds, without the pauses. Medians of the first and the last tenth are compared, of files and reads the
-greatest of both halves. In the end Spark compares the table with what was given.
+The table is maintained meanwhile. Maintenance counts in minutes, so `--pace 16` makes it so many times as fast: then
+commits of 0.3 s are to it what commits every five seconds are, and with `--commits 17280` they are a day of these.
+Medians of the first and the last tenth are compared, of files and reads the greatest of both halves. In the end Spark
+compares the table with what was given.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ CHANGES = """\
         table_properties: {{format-version: "{version}"}}
         exclude_keys: [op]
 """
+MAINTENANCE = """\
+        maintenance: {{quiet_after: {quiet}s, least_snapshot_age: {age}s, share_of_cores: {share}}}
+"""
 
 
 def batches(commits: int, events: int, rows: int) -> Iterator[Sequence[int]]:
@@ -61,6 +65,11 @@ def batches(commits: int, events: int, rows: int) -> Iterator[Sequence[int]]:
     for number in range(1, commits + 1):
         first = number * events
         yield chance.sample(range(rows + number * 1000), events) if rows else range(first, first + events)
+
+
+def maintenance(pace: int) -> str:
+    """Return the settings with which maintenance is so many times as fast."""
+    return MAINTENANCE.format(quiet=600 // pace, age=3600 // pace, share=min(0.05 * pace, 1.0))
 
 
 def metadata(folder: Path) -> Path | None:
@@ -135,13 +144,14 @@ def main() -> None:
     options.add_argument("--write-mode", choices=MODES, help="update and insert instead of append")
     options.add_argument("--key-index", choices=("auto", "never"), default="auto", help="with merge-on-read")
     options.add_argument("--format-version", type=int, choices=(2, 3), default=2, help="with --write-mode")
+    options.add_argument("--pace", type=int, default=1, help="how many times as fast maintenance is")
     options.add_argument("--rows", type=int, default=0, help="of the table before, with --write-mode")
     chosen = options.parse_args()
     last = {key: row(key, 0) for key in range(max(chosen.rows, chosen.events))}
     with tempfile.TemporaryDirectory(prefix="calve-bench-") as place:
         how = {"mode": chosen.write_mode, "key_index": chosen.key_index, "version": chosen.format_version}
         more = CHANGES.format(**how) if chosen.write_mode else ""
-        calve = Calve(Path(place) / "calve", YAML.format(more=more))
+        calve = Calve(Path(place) / "calve", YAML.format(more=more + maintenance(chosen.pace)))
         calve.start()
         try:
             give(calve, "000000", last.values())

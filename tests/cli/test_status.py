@@ -193,7 +193,7 @@ def test_what_is_not_written_is_explained_with_the_way_out(shell: Shell) -> None
         IGNORED_HINT,
     ):
         assert text in said
-    assert "warning (the last 0 s ago): Values of this run that did not fit and became NULL" in said
+    assert re.search(r"warning \(the last \d+ s ago\): Values of this run that did not fit and became NULL", said)
     assert said.count("on_type_mismatch: dlq") == 1
     (one,) = json.loads(shell("status", "--json").stdout)["pipelines"]
     assert (one["tables"]["shop.orders"]["ignored"], one["tables"]["shop.orders"]["reasons"]) == (

@@ -12,11 +12,13 @@ import pytest
 
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.evolve import plan_evolution
+from calve.columns.infer import Inferred
 from calve.columns.node import Kind, Node
 from calve.errors import SettingsError
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.settings.problems import SettingsErrors
+from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.table.loaded import Table
 from calve.table.type_text import declared
 from kit.lake import Lake
@@ -75,6 +77,16 @@ def test_only_version_3_gets_new_columns_with_defaults(version: int) -> None:
     fields = Node(Kind.STRUCT, {"a": Node(Kind.STRING, default="x"), "s": inner})
     planned = json.dumps(plan_evolution(table, fields).add)
     assert ("write-default" in planned, '"x"' in planned) == (version > 2, version > 2)
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_only_new_tables_of_version_3_have_defaults(version: int) -> None:
+    kinds = {"int": Node(Kind.INT, default="7"), "bytes": Node(Kind.BINARY, default="AQ=="), "day": Node(Kind.DATE)}
+    kinds |= {"price": Node(Kind.DECIMAL, digits=(8, 2), default="0.25"), "s": Node(Kind.STRUCT, dict(kinds))}
+    kinds["list"] = Node(Kind.LIST, {"element": Node(Kind.STRUCT, dict(kinds))})
+    rules = DraftRules(has_defaults=version > 2)
+    text = rules.schema(Inferred(Node(Kind.STRUCT, dict(kinds)))).model_dump_json()
+    assert text.count("initial-default") == text.count("write-default") == (10 if version > 2 else 0)
 
 
 @pytest.mark.parametrize("place", ["column_types.n", "schema.columns[0].type", "schemas[0].columns[0].type"])

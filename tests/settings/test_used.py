@@ -18,6 +18,8 @@ SOURCE = Path(calve.__file__).parent
 ACCEPTED = "Accepted"
 """How the meaning of an option begins that Data Prepper has, and that has no effect here."""
 WITHOUT = {
+    "S3DeadLetters.bucket_owner",
+    "S3DeadLetters.sts_header_overrides",
     "Date.locale",
     "Date.origination_timestamp_to_metadata",
     "FileSettings.record_type",

@@ -78,7 +78,9 @@ class DraftRules:
     def schema(self, inferred: Inferred) -> Schema:
         """Return the columns of a new table, with defaults if its version has them; none without values."""
         schema = inferred.to_schema(self.column_limit, self.types, self.case_insensitive)
-        return schema if self.has_defaults else read_schema(json.dumps(without_defaults(schema.model_dump())))
+        if self.has_defaults:
+            return schema
+        return read_schema(json.dumps(without_defaults(json.loads(schema.model_dump_json()))))
 
     @property
     def overflow(self) -> str:

@@ -18,8 +18,6 @@ SOURCE = Path(calve.__file__).parent
 ACCEPTED = "Accepted"
 """How the meaning of an option begins that Data Prepper has, and that has no effect here."""
 WITHOUT = {
-    "S3DeadLetters.bucket_owner",
-    "S3DeadLetters.sts_header_overrides",
     "Date.locale",
     "Date.origination_timestamp_to_metadata",
     "FileSettings.record_type",
@@ -45,6 +43,8 @@ WITHOUT = {
     "RdsSettings.s3_prefix",
     "RdsSettings.s3_region",
     "RdsSettings.stream_acknowledgment_timeout",
+    "S3DeadLetters.bucket_owner",
+    "S3DeadLetters.sts_header_overrides",
     "S3SourceSettings.acknowledgments",
     "S3SourceSettings.buffer_timeout",
     "S3SourceSettings.notification_source",

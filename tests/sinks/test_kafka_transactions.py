@@ -80,6 +80,15 @@ def test_what_a_topic_refuses_is_known_and_all_else_is_there_once(world: World) 
     assert world.values("small") == ["good", "good, too"]
 
 
+def test_what_the_client_refuses_is_known_and_all_else_is_there_once(world: World) -> None:
+    properties = {"message.max.bytes": 2000}
+    settings = dataclasses.replace(world.settings, client_properties=properties)
+    records = world.records(("a", "k", "good"), ("a", "k", "x" * 5000), ("a", "k", "good, too"))
+    refusals = world.send(1, records, settings)
+    assert [record.row for record in records if refusals.reason(record)] == [1]
+    assert world.values("a") == ["good", "good, too"]
+
+
 def test_the_only_topic_is_waited_for_or_created(world: World) -> None:
     one = dataclasses.replace(world.settings, topic=world.topic("one"))
     with pytest.raises(SinkRefusedError, match=r"does not exist|Unknown topic") as refused:

@@ -196,6 +196,11 @@ class _Sender:
                 )
             except BufferError:
                 self._producer.poll(0.1)
+            except KafkaException as error:  # what librdkafka refuses itself, such as more than message.max.bytes
+                if error.args[0].code() not in OF_TOPICS | OF_RECORDS:
+                    raise
+                self._failures.append((error.args[0].code(), record.topic, record.key, record.size_bytes))
+                return
             else:
                 self._producer.poll(0)
                 return

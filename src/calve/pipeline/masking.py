@@ -37,13 +37,17 @@ def without_masks(processors: Sequence[Plugin]) -> list[Plugin]:
 
 
 def mask_faults(pipeline: PipelineSettings) -> Iterator[SettingsProblem]:
-    """Yield masks behind other processors, whose dead letters would not be masked, and masks that unite keys."""
+    """Yield what would show hidden values or lose a key, such as masks behind other processors."""
     kinds = [isinstance(plugin.value, MaskColumns) for plugin in pipeline.processors]
     for plugin, is_mask in zip(pipeline.processors, kinds, strict=True):
         if is_mask and not all(kinds[: pipeline.processors.index(plugin)]):
             yield pipeline.problem(plugin.path, "must come before all other processors: they would see what it hides")
     if (masks := masks_of(pipeline)) is None:
         return
+    for plugin in pipeline.processors if not masks.keeps_unmasked else ():
+        if getattr(plugin.value, "makes_fields", False):
+            why = "makes fields that no mask has seen: parse texts before Calve, or allow it: `unmasked: keep` in mask"
+            yield pipeline.problem(plugin.path, why)
     for sink in pipeline.sinks:
         if sink.value.adds_keys:
             why = "identifier_columns: from_key does not go with masks, which hide the records' keys; name the columns"

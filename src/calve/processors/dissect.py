@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from calve.errors import SettingsError
 from calve.processors.convert import Kind, converted
@@ -35,6 +35,8 @@ class _Field:
 @dataclass(frozen=True)
 class Dissect:
     """Takes strings apart at fixed delimiters: `%{date} %{time} %{level}: %{text}`."""
+
+    makes_fields: ClassVar[bool] = True
 
     map: dict[str, str] = option(
         doc="By the key of a string its pattern. `%{a}` is a field, `%{}` and `%{?a}` are left out, `%{+a}` appends to "

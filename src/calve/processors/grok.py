@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from calve.errors import SettingsError
 from calve.event.exact_json import Number
@@ -83,6 +83,8 @@ class _Compiled:
 @dataclass(frozen=True)
 class Grok:
     """Takes strings apart by named patterns, such as `%{IP:client}`; the parts become entries of the event."""
+
+    makes_fields: ClassVar[bool] = True
 
     match: dict[str, list[str]] = option(doc="By the key of a string the patterns for it, tried in order.", minimum=1)
     target_key: str | None = option(None, "The key of an object for the parts; without it they go to the root.")

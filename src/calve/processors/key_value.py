@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
@@ -37,6 +37,8 @@ Pair = tuple[str, Any]
 @dataclass(frozen=True)
 class KeyValue:
     """Takes a string apart into keys and values, such as `a=1&b=2`."""
+
+    makes_fields: ClassVar[bool] = True
 
     source: str = option("message", "The key of the string.", check=FieldKey.checked)
     destination: str | None = option("parsed_message", "The key of the object for the pairs; null: the root.")

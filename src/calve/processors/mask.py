@@ -125,7 +125,8 @@ class MaskColumns:
     unmasked: Literal["withhold", "keep"] = option(
         "withhold",
         "What a dead letter has that cannot be masked, because it cannot be read: `withhold`: its length alone; "
-        "`keep`: its text, with the values that were to be hidden. `keep` also leaves the metadata as it is.",
+        "`keep`: its text, with the values that were to be hidden. `keep` also leaves the metadata as it is, and "
+        "lets processors make fields out of texts, e.g. `parse_json`.",
     )
 
     def check(self) -> Iterator[tuple[str, str]]:
@@ -140,7 +141,8 @@ class MaskColumns:
     def doubts(self) -> Iterator[tuple[str, str]]:
         """Warn of what `keep` costs."""
         if self.unmasked == "keep":
-            yield "unmasked", "with keep, dead letters, logs and the dashboard may have values that are to be hidden"
+            where = "dead letters, logs, the dashboard and fields of parsed texts"
+            yield "unmasked", f"with keep, {where} may have values that are to be hidden"
 
     def steps(self, compiler: object) -> Iterable[object]:
         """Masks are not steps of a chain.

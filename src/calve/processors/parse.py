@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import msgspec
 
@@ -25,6 +25,8 @@ _SKIP: Literal["skip", "skip_silently"] | None = None
 @dataclass(frozen=True)
 class ParseText:
     """Parses an object in a string; its entries become entries of the event."""
+
+    makes_fields: ClassVar[bool] = True
 
     source: str = option("message", "The key of the string.", check=FieldKey.checked)
     destination: str | None = option(None, "The key of the parsed object; without it its entries go to the root.")
@@ -122,6 +124,8 @@ class ParseJson(ParseText):
 @dataclass(frozen=True)
 class ParseCsv:
     """Parses the comma-separated values in a string; each becomes an entry of the event, as text."""
+
+    makes_fields: ClassVar[bool] = True
 
     source: str = option("message", "The key of the string.", check=FieldKey.checked)
     delimiter: str = option(",", "What separates the values.", minimum=1, maximum=1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import MISSING, Event, FieldKey, opened, text_of
@@ -152,6 +152,8 @@ class MapToList:
 @dataclass(frozen=True)
 class ListToMap:
     """Makes an object of a list of objects, by the value that each has for a key."""
+
+    makes_fields: ClassVar[bool] = True
 
     source: str = option(doc="The key of the list of objects.", check=FieldKey.checked)
     target: str | None = option(None, "The key of the object; without it its entries go to the root.")

@@ -7,7 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from calve.event.envelope.documents import DocumentError, row_of
+from calve.event.envelope.exact import text_of
 from calve.event.envelope.extended_json import plain
 from calve.event.exact_json import dump, parse_object
 from event.envelope.debezium import envelope
@@ -136,3 +140,44 @@ def test_a_change_without_a_document_is_rejected_with_the_way_out(
     [reject] = found.rejects.to_pylist()
     assert (reject["code"], reason in reject["reason"]) == (code, True), reject
     assert len(found.rows) == 1
+
+
+NAMES = st.sampled_from(
+    [
+        "$oid",
+        "$type",
+        "$binary",
+        "$date",
+        "$numberLong",
+        "$timestamp",
+        "$uuid",
+        "$undefined",
+        "$code",
+        "_id",
+        "a",
+        "b.0",
+    ]
+)
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.sampled_from(["", "AA==", "x", "04", "1e400", "[", "-1", "0"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
+    max_leaves=8,
+)
+DOCUMENTS = st.dictionaries(NAMES, ANYTHING, max_size=3)
+TEXTS = DOCUMENTS.map(json.dumps) | ANYTHING
+UPDATES = st.fixed_dictionaries(
+    {}, optional={"updatedFields": TEXTS, "removedFields": ANYTHING, "truncatedArrays": ANYTHING}
+)
+
+
+@given(TEXTS, TEXTS, UPDATES | ANYTHING, st.fixed_dictionaries({}, optional={"id": TEXTS}), st.sampled_from("ud"))
+def test_whatever_a_change_holds_there_is_a_row_or_a_reason(
+    after: Any, before: Any, update: Any, key: dict[str, Any], letter: str
+) -> None:
+    text = json.dumps({"after": after, "before": before, "updateDescription": update})
+    operation = {"u": "update", "d": "delete"}[letter]
+    try:
+        row = row_of(parse_object(text), operation, parse_object(json.dumps(key)))
+    except DocumentError:
+        return
+    assert parse_object(text_of(row)) is not None

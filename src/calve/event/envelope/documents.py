@@ -45,11 +45,10 @@ def row_of(envelope: Mapping[str, Any], operation: str, key: Mapping[str, Any]) 
     after, before = _document(envelope, "after"), _document(envelope, "before")
     if operation == "delete":
         if before is not None or "id" in key:
-            return plain(before) if before is not None else {_ID: _id(key["id"])}
+            return _row(before) if before is not None else {_ID: _id(key["id"])}
         raise DocumentError("the delete has neither an old document nor a record key with an id")
     if after is not None:
-        row: dict[str, Any] = plain(after)
-        return row
+        return _row(after)
     if before is None:
         raise DocumentError(
             f"the {operation} has no whole document: set the connector's capture.mode to change_streams_update_full. "
@@ -59,7 +58,12 @@ def row_of(envelope: Mapping[str, Any], operation: str, key: Mapping[str, Any]) 
         _update(before, envelope.get("updateDescription"))
     except _MISFITS:
         raise DocumentError("the update does not fit the document before the change") from None
-    return {**plain(before), **({_ID: _id(key["id"])} if _ID not in before and "id" in key else {})}
+    return {**_row(before), **({_ID: _id(key["id"])} if _ID not in before and "id" in key else {})}
+
+
+def _row(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a document, which is no value itself, whatever they are called."""
+    return {name: plain(value) for name, value in document.items()}
 
 
 def _document(envelope: Mapping[str, Any], name: str) -> dict[str, Any] | None:

@@ -63,7 +63,7 @@ def _date(value: dict[str, Any]) -> str | None:
 
 
 def _binary(value: dict[str, Any]) -> str | None:
-    content: Any = value["$binary"]
+    content: Any = value.get("$binary")
     subtype = value.get("$type")
     if type(content) is dict:
         content, subtype = content.get("base64"), content.get("subType")

@@ -46,6 +46,8 @@ def shown(found: KeyedRows) -> list[Any]:
         ('{"id":"1"}', '{"id":1}', ("insert", '{"id":1}')),
         ('{"id":1}', '{"id":2}', (0, "KEY_MISMATCH")),
         ('{"id":1}', '{"id":[1]}', (0, "KEY_MISMATCH")),
+        ('{"id":1e99999999999999999999}', '{"id":1}', (0, "KEY_MISMATCH")),
+        ('{"id":1}', '{"id":1e-99999999999999999999}', (0, "KEY_MISMATCH")),
         ('{"a":1,"b":"x"}', '{"b":"x","c":null}', ("insert", '{"a":1,"b":"x","c":null}')),
         ("user-7", '{"n":1}', ("insert", '{"id":"user-7","n":1}')),
         ("7", '{"id":7}', ("insert", '{"id":7}')),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from calve.event.envelope.exact import text_of
@@ -117,5 +117,9 @@ def _is_same(value: Any, key: Any) -> bool:
     first, second = text_of_scalar(value), text_of_scalar(key)
     if first is None or first == second:
         return first is not None
-    are_numbers = type(value) is Number and type(key) is Number and max(len(value), len(key)) < _LONGEST_NUMBER
-    return are_numbers and Decimal(value) == Decimal(key)
+    if type(value) is not Number or type(key) is not Number or max(len(value), len(key)) > _LONGEST_NUMBER:
+        return False
+    try:
+        return Decimal(value) == Decimal(key)
+    except InvalidOperation:  # an exponent of more than 18 digits
+        return False

@@ -31,6 +31,7 @@ TYPES = {"total": "decimal(12,2) default 0.00", "in.day": "date default 2024-02-
     ("text", "default"),
     [
         ("decimal(12,2) default 7", Decimal("7.00")),
+        (f"decimal(38,2) default {'9' * 36}.5", Decimal(f"{'9' * 36}.50")),
         ("decimal(12,2) DEFAULT -7.25", Decimal("-7.25")),
         ("string default 'it is'", "it is"),
         ("string default default", "default"),

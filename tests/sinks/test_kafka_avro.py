@@ -66,6 +66,13 @@ def test_what_is_written_is_what_others_read(event: dict[str, Any]) -> None:
     assert read(schema, json.dumps(event)) == event
 
 
+@given(st.integers(-(10**38) + 1, 10**38 - 1), st.sampled_from([0, 2, 38]))
+def test_no_digit_of_a_long_decimal_is_rounded(unscaled: int, scale: int) -> None:
+    number = Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale))
+    schema = schema_of(("n", logical("bytes", "decimal", precision=38, scale=scale)))
+    assert Decimal(read(schema, f'{{"n":"{number:f}"}}')["n"]).as_tuple() == number.as_tuple()
+
+
 @given(st.decimals(-(10**8), 10**8, places=2), st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)))
 def test_decimals_and_times_keep_each_digit(number: Decimal, at: datetime) -> None:
     schema = schema_of(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import math
 from collections.abc import Collection
-from decimal import Decimal
+from decimal import Context, Decimal
 from typing import Any
 
 from pyiceberg import types as iceberg
@@ -17,6 +17,8 @@ DEFAULTS_SINCE = 3
 """The format version that has defaults."""
 
 INITIAL = "initial-default"
+_EXACT = Context(prec=38)
+"""The digits of Iceberg's decimals; Python's own context has 28."""
 _BITS: dict[iceberg.IcebergType, int] = {iceberg.IntegerType(): 31, iceberg.LongType(): 63}
 
 
@@ -47,7 +49,7 @@ def _value(kind: iceberg.IcebergType, text: str) -> Any:
             raise ValueError("another length")
         return data
     if isinstance(kind, iceberg.DecimalType):
-        exact = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale))
+        exact = Decimal(text).quantize(Decimal(1).scaleb(-kind.scale), context=_EXACT)
         text = str(exact) if exact == Decimal(text) else text
     if isinstance(kind, iceberg.TimestamptzType) and text.endswith(("Z", "z")):
         text = f"{text[:-1]}+00:00"

@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from calve.event.reject import cut
-from calve.serde.avro.schema import NO_DEFAULT, Type
+from calve.serde.avro.schema import EXACT, NO_DEFAULT, Type
 from calve.serde.format import UnsupportedSchemaError
 
 __all__ = ["column_default", "encoded"]
@@ -41,7 +41,7 @@ def column_default(kind: Type, default: Any) -> Any:
         return column_default(branches[0], default) if len(branches) == 1 else None
     if kind.logical == "decimal":
         unscaled = int.from_bytes(default.encode("latin-1"), "big", signed=True)
-        return Decimal(unscaled).scaleb(-kind.digits[1]) if abs(unscaled) < 10 ** kind.digits[0] else None
+        return Decimal(unscaled).scaleb(-kind.digits[1], EXACT) if abs(unscaled) < 10 ** kind.digits[0] else None
     if kind.logical == "uuid":
         return uuid.UUID(default).bytes if kind.kind == "string" else default.encode("latin-1")
     if kind.logical == "duration" or kind.kind in ("array", "map", "record"):

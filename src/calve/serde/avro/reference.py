@@ -9,19 +9,19 @@ import re
 import struct
 import uuid
 from collections.abc import Iterator, Sequence
-from decimal import Context, Decimal
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from calve.serde.avro.plan import SKIPPED, DecodeStep
+from calve.serde.avro.schema import EXACT
 
 __all__ = ["MOST_EMPTY", "AvroDecodeError", "decode", "decode_next"]
 
 MOST_EMPTY = 1 << 16
 """The most elements of an array of which each takes no byte; a hostile value could have any number."""
-_EXACT = Context(prec=80)
 _UUID = re.compile(r"[0-9a-fA-F]{8}(-?)[0-9a-fA-F]{4}\1[0-9a-fA-F]{4}\1[0-9a-fA-F]{4}\1[0-9a-fA-F]{12}")
 _INT_BITS, _LONG_BITS = 32, 64
 _READERS = {"float": struct.Struct("<f"), "double": struct.Struct("<d")}
@@ -203,7 +203,7 @@ def _decimal(data: bytes, precision: int, scale: int) -> Decimal:
     value = int.from_bytes(data, "big", signed=True)
     if not data or abs(value) >= 10**precision:
         raise AvroDecodeError(f"a decimal has no digits, or more than {precision}")
-    return Decimal(value).scaleb(-scale, _EXACT)
+    return Decimal(value).scaleb(-scale, EXACT)
 
 
 def _uuid(data: bytes) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Context
 from functools import cached_property
 from typing import Any
 
@@ -12,11 +13,13 @@ from calve.event.envelope.schema import doc_of
 from calve.event.reject import cut
 from calve.serde.format import UnsupportedSchemaError, WriterSchema
 
-__all__ = ["MOST_DIGITS", "NO_DEFAULT", "PRIMITIVES", "RecordField", "Type", "parse", "parse_schema"]
+__all__ = ["EXACT", "MOST_DIGITS", "NO_DEFAULT", "PRIMITIVES", "RecordField", "Type", "parse", "parse_schema"]
 
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 MOST_DIGITS = 76
 """The most digits of a decimal; an Arrow decimal has no more."""
+EXACT = Context(prec=80)
+"""For arithmetic with decimals: Python's own context would round them to 28 digits."""
 NO_DEFAULT: Any = object()
 _LOGICAL = {
     "date": ("int",),

@@ -15,7 +15,7 @@ from pyiceberg import types as iceberg
 
 from calve.convert.scalar import MismatchError, bad, reader
 from calve.event.exact_json import Number
-from calve.serde.avro.schema import NO_DEFAULT, RecordField, Type
+from calve.serde.avro.schema import EXACT, NO_DEFAULT, RecordField, Type
 from calve.serde.format import UnsupportedSchemaError
 
 __all__ = ["Write", "avro_writer"]
@@ -136,7 +136,7 @@ def _time(read: Callable[[Any], int], units: int, value: Any, out: bytearray) ->
 
 
 def _decimal(read: Callable[[Any], Any], scale: int, size: int, value: Any, out: bytearray) -> None:
-    unscaled = int(read(value).scaleb(scale))
+    unscaled = int(read(value).scaleb(scale, EXACT))
     length = size or (unscaled + (unscaled < 0)).bit_length() // 8 + 1
     try:
         data = unscaled.to_bytes(length, "big", signed=True)

@@ -66,8 +66,8 @@ def row_schema(envelope: Any) -> Field | None:
 
 def schema_of(schema: Any, name: str = "") -> Field | None:
     """Read a schema in JSON; None if it is not a schema."""
-    if not isinstance(schema, Mapping) or not isinstance(schema.get("type"), str):
-        return None
+    if not isinstance(schema, Mapping) or type(schema.get("type")) is not str:
+        return None  # a number of `exact_json` is a str, too
     kind, nested = schema["type"], []
     if kind == "struct":
         fields = schema.get("fields")
@@ -79,8 +79,10 @@ def schema_of(schema: Any, name: str = "") -> Field | None:
         nested = [schema_of(schema.get("values"))]
         if nested[0] and _has_pairs(schema) and (keys := schema_of(schema.get("keys"))) and keys.kind not in _NESTED:
             nested.append(keys)
+    if kind in ("array", "map") and nested[0] is None:
+        return None  # nobody knows what is inside
     logical, parameter_values = schema.get("name"), schema.get("parameters")
-    logical = logical if isinstance(logical, str) else ""
+    logical = logical if type(logical) is str else ""
     if any(without_half_surrogates(text) != text for text in (name, kind, logical)):
         return None  # no column has such a name
     parameters: Mapping[str, Any] = parameter_values if isinstance(parameter_values, Mapping) else {}

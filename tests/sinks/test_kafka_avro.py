@@ -120,6 +120,41 @@ def test_what_does_not_fit_is_refused_with_its_reason(kind: Any, event: str, rea
     assert reason in str(refused.value)
 
 
+def test_a_missing_field_has_its_default_and_an_explicit_null_is_a_value() -> None:
+    money = logical("bytes", "decimal", precision=4, scale=2)
+    inner = schema_of() | {"name": "I", "fields": [{"name": "k", "type": "int", "default": 7}]}
+    defaults: list[tuple[str, Any, Any, Any]] = [
+        ("s", "string", "é", "é"),
+        ("n", ["null", "int"], None, None),
+        ("u", ["string", "null"], "a", "a"),
+        ("m", money, "\x04\xd2", Decimal("12.34")),
+        ("e", {"type": "enum", "name": "E", "symbols": ["A", "B"]}, "B", "B"),
+        ("l", {"type": "array", "items": "int"}, [1], [1]),
+        ("r", inner, {}, {"k": 7}),
+    ]
+    fields = [{"name": name, "type": kind, "default": default} for name, kind, default, _ in defaults]
+    schema = {"type": "record", "name": "R", "fields": [*fields, {"name": "o", "type": ["int", "null"]}]}
+    assert read(schema, "{}") == {name: value for name, _, _, value in defaults} | {"o": None}
+    given_values = {"u": None, "r": {"k": 1}}
+    written = read(schema, json.dumps(given_values))
+    assert {name: written[name] for name in given_values} == given_values
+    for name in "smelr":
+        with pytest.raises(MismatchError, match=f"{name}: "):
+            read(schema, json.dumps({name: None}))
+
+
+def test_a_default_that_is_no_value_of_its_type_is_none() -> None:
+    fields = [{"name": "v", "type": "string", "default": None}, {"name": "w", "type": "int", "default": "x"}]
+    schema = {"type": "record", "name": "R", "fields": fields}
+    out = bytearray()
+    write = avro_writer(parse(json.dumps(schema)))
+    write(parse_object('{"v": "a", "w": 1}'), out)
+    assert bytes(out) == b"\x02a\x02"
+    for event in ('{"w": 1}', '{"v": "a"}'):
+        with pytest.raises(MismatchError, match="the field is missing"):
+            write(parse_object(event), bytearray())
+
+
 @pytest.fixture
 def registry() -> Iterator[Registry]:
     with Registry() as started:

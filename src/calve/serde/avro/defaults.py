@@ -73,7 +73,7 @@ def _value(kind: Type, value: Any) -> bytes:
             return _block([_value(kind.parts[0], item) for item in value])
         case "map":
             return _block([_sized(key.encode()) + _value(kind.parts[0], item) for key, item in value.items()])
-        case "record":
+        case "record" if isinstance(value, dict):
             return b"".join(_value(item.type, _of(value, item.name, item.default)) for item in kind.fields)
         case "union":
             return _branch(kind, value)

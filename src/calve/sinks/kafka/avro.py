@@ -15,6 +15,7 @@ from pyiceberg import types as iceberg
 
 from calve.convert.scalar import MismatchError, bad, reader
 from calve.event.exact_json import Number
+from calve.serde.avro.defaults import encoded
 from calve.serde.avro.schema import EXACT, NO_DEFAULT, RecordField, Type
 from calve.serde.format import UnsupportedSchemaError
 
@@ -223,7 +224,7 @@ def _union(kind: Type) -> Write:
 
 
 def _record(kind: Type) -> Write:
-    fields = [(part, avro_writer(part.type)) for part in kind.fields]
+    fields = [(part.name, avro_writer(part.type), _default(part)) for part in kind.fields]
     names = {part.name for part in kind.fields}
 
     def write(value: Any, out: bytearray) -> None:
@@ -231,19 +232,23 @@ def _record(kind: Type) -> Write:
             raise bad(value, "record")
         if unknown := value.keys() - names:
             raise MismatchError(f"the schema has no field {min(unknown)}; `exclude_keys` leaves it out")
-        for part, write_field in fields:
+        for name, write_field, default in fields:
+            if name not in value and default is not None:
+                out += default
+                continue
             try:
-                write_field(value.get(part.name) if part.name in value else _default(part), out)
+                if name not in value:
+                    raise MismatchError("the field is missing")
+                write_field(value[name], out)
             except MismatchError as error:
-                path = f"{part.name}: "
-                raise MismatchError(f"{path}{error}") from None
+                raise MismatchError(f"{name}: {error}") from None
 
     return write
 
 
-def _default(part: RecordField) -> Any:
-    """Return the value of a field that is missing: null, if the schema has it as the default or as a branch."""
-    kinds = {branch.kind for branch in part.type.parts} if part.type.kind == "union" else {part.type.kind}
-    if "null" in kinds and part.default in (None, NO_DEFAULT):
+def _default(part: RecordField) -> bytes | None:
+    """Return what is written for a field that is missing: its default, else null if its type has it; None: nothing."""
+    try:
+        return encoded(part.type, None if part.default is NO_DEFAULT else part.default)
+    except UnsupportedSchemaError:
         return None
-    raise MismatchError("the field is missing")

@@ -26,7 +26,8 @@ from calve.serde.settings import SchemaSettings
 from calve.sinks.kafka.avro import avro_writer
 from calve.sinks.kafka.encoder import ValueEncoder
 from calve.sinks.kafka.settings import KafkaSinkSettings
-from calve.sinks.kafka.shape import compile_shape
+from calve.sinks.kafka.sink import record_options
+from calve.sinks.records.shape import compile_shape
 from services.registry import Registry
 
 
@@ -168,7 +169,7 @@ def test_values_begin_with_the_id_of_their_topics_schema(registry: Registry) -> 
     )
     assert list(settings.check()) == []
     events = pa.table({"json": ['{"id": 1}', '{"id": "x"}', '{"id": 2}']})
-    records = compile_shape(settings, ()).records(events, ALL_FIELDS)
+    records = compile_shape(record_options(settings), ()).records(events, ALL_FIELDS)
     encoder = ValueEncoder(settings.schema or SchemaSettings(), None)
     encoded = encoder.encode(("a", "none"), np.array([0, 0, 1], np.int32), records)
     assert encoded.texts.to_pylist() == [b"\0" + number.to_bytes(4, "big") + b"\2", None, None]

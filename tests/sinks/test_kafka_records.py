@@ -19,7 +19,8 @@ from calve.sinks.kafka import job as sink_job
 from calve.sinks.kafka.job import RecordJob, RecordWriter
 from calve.sinks.kafka.refusals import RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings, TargetTopic, topic_fault
-from calve.sinks.kafka.shape import RecordShape, compile_shape
+from calve.sinks.kafka.sink import record_options
+from calve.sinks.records.shape import RecordShape, compile_shape
 
 CHANGES = ("iceberg_operation", "document_id", "iceberg_table_name")
 
@@ -42,13 +43,13 @@ def converted(
 ) -> tuple[list[tuple[Any, ...]], list[tuple[int, str]]]:
     """Return the records (topic, key, value, headers) and the rejects of events, which go to topics in turn."""
     columns = {name: pa.array(values, pa.string()) for name, values in (metadata or {}).items()}
-    shape = compile_shape(settings(**options), columns)
+    shape = compile_shape(record_options(settings(**options)), columns)
     work: Any = SimpleNamespace()
     writer = RecordWriter(job_of(shape, fields, **options), work)
     rows = pa.table({"json": [event if isinstance(event, str) else json.dumps(event) for event in events], **columns})
     numbers = np.arange(len(rows), dtype=np.int32) % len(topics)
     rejects = [reject for _, table in writer.write(topics, rows, numbers) for reject in table.to_pylist()]
-    records = [(record.topic, record.key, record.value, record.headers) for record in writer._records()]
+    records = [(record.target, record.key, record.value, record.headers) for record in writer._records()]
     return records, [(reject["row"], reject["code"]) for reject in rejects]
 
 
@@ -155,7 +156,7 @@ class FakeWork:
 
 
 def written(work: Any) -> RecordWriter:
-    writer = RecordWriter(job_of(compile_shape(settings(key="${/id}"), ())), work)
+    writer = RecordWriter(job_of(compile_shape(record_options(settings(key="${/id}")), ())), work)
     for first in (0, 3):
         rows = pa.table({"json": [json.dumps({"id": first + row, "x": "x" * row * 100}) for row in range(3)]})
         assert all(not len(rejects) for _, rejects in writer.write(("a", "b"), rows, np.array([0, 1, 1], np.int32)))

@@ -12,9 +12,10 @@ import pytest
 
 from calve.errors import OvertakenError, SinkRefusedError, SinkUnavailableError
 from calve.sinks.kafka import transaction
-from calve.sinks.kafka.refusals import KafkaRecord, RecordRefusals
+from calve.sinks.kafka.refusals import RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings, TargetTopic
 from calve.sinks.kafka.transaction import _Sender, send
+from calve.sinks.records.record import OutgoingRecord
 from services.kafka import Kafka
 
 pytestmark = pytest.mark.services("kafka")
@@ -38,14 +39,16 @@ class World:
     def topic(self, name: str) -> str:
         return f"{self.id}-{name}"
 
-    def records(self, *parts: tuple[str, str | None, str]) -> list[KafkaRecord]:
+    def records(self, *parts: tuple[str, str | None, str]) -> list[OutgoingRecord]:
         return [
-            KafkaRecord(self.topic(topic), key and key.encode(), value.encode(), [], 0, row)
+            OutgoingRecord(self.topic(topic), key and key.encode(), value.encode(), [], 0, row)
             for row, (topic, key, value) in enumerate(parts)
         ]
 
-    def send(self, batch: int, records: list[KafkaRecord], settings: KafkaSinkSettings | None = None) -> RecordRefusals:
-        topics = {record.topic for record in records}
+    def send(
+        self, batch: int, records: list[OutgoingRecord], settings: KafkaSinkSettings | None = None
+    ) -> RecordRefusals:
+        topics = {record.target for record in records}
         return send(settings or self.settings, f"calve-{self.id}", batch, topics, lambda: records)
 
     def values(self, name: str) -> list[str]:

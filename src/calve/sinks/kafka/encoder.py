@@ -19,7 +19,7 @@ from calve.serde.format import UnsupportedSchemaError
 from calve.serde.registry import Registry
 from calve.serde.settings import SchemaSettings
 from calve.sinks.kafka.avro import Write, avro_writer
-from calve.sinks.kafka.shape import EventRecords
+from calve.sinks.records.shape import EventRecords
 
 __all__ = ["ValueEncoder"]
 

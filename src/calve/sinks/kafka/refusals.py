@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import msgspec
 from confluent_kafka import KafkaError
 
 from calve import structs
+from calve.sinks.records.record import OutgoingRecord
 
-__all__ = ["OF_RECORDS", "OF_TOPICS", "BatchMark", "KafkaRecord", "RecordRefusals"]
+__all__ = ["OF_RECORDS", "OF_TOPICS", "BatchMark", "RecordRefusals"]
 
 OF_TOPICS = {
     KafkaError.UNKNOWN_TOPIC_OR_PART,
@@ -22,22 +22,6 @@ OF_TOPICS = {
 """A broker's codes for a topic that takes no record."""
 OF_RECORDS = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.INVALID_MSG_SIZE, KafkaError.INVALID_RECORD}
 """A broker's codes for a request because of one of its records."""
-
-
-class KafkaRecord(NamedTuple):
-    """A record to send, and the event that it is made of: the row of a part of the batch."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes]]
-    part: int
-    row: int
-
-    @property
-    def size_bytes(self) -> int:
-        """The size of its key and value."""
-        return len(self.key or b"") + len(self.value or b"")
 
 
 @dataclass
@@ -71,17 +55,17 @@ class RecordRefusals:
         else:
             self.topics[topic] = code
 
-    def reason(self, record: KafkaRecord) -> str | None:
+    def reason(self, record: OutgoingRecord) -> str | None:
         """Return why a record is refused; None: it is not."""
-        if code := self.topics.get(record.topic):
-            return f"Kafka refuses the topic {record.topic}: {KafkaError(code).str()}"
-        if record.size_bytes >= self.sizes.get(record.topic, record.size_bytes + 1):
+        if code := self.topics.get(record.target):
+            return f"Kafka refuses the topic {record.target}: {KafkaError(code).str()}"
+        if record.size_bytes >= self.sizes.get(record.target, record.size_bytes + 1):
             return (
-                f"the record has {record.size_bytes} bytes, more than the topic {record.topic} takes "
+                f"the record has {record.size_bytes} bytes, more than the topic {record.target} takes "
                 "(max.message.bytes)"
             )
-        if record.key is None and record.topic in self.keyless:
-            return f"the topic {record.topic} takes no records without a key: it is compacted"
+        if record.key is None and record.target in self.keyless:
+            return f"the topic {record.target} takes no records without a key: it is compacted"
         return None
 
 

@@ -15,11 +15,11 @@ from calve.sinks.kafka.brokers import Brokers
 from calve.sinks.kafka.encoder import ValueEncoder
 from calve.sinks.kafka.job import RecordJob
 from calve.sinks.kafka.settings import KafkaSinkSettings, topic_fault
-from calve.sinks.kafka.shape import compile_shape
+from calve.sinks.records.shape import RecordOptions, compile_shape
 from calve.sinks.sink import Opening, Order, Sink
 from calve.sources.source import SourceTable
 
-__all__ = ["KafkaSink", "open", "probe"]
+__all__ = ["KafkaSink", "open", "probe", "record_options"]
 
 
 class KafkaSink:
@@ -41,7 +41,7 @@ class KafkaSink:
         self._route = SinkRoute(
             compile_format(settings.target.name, metadata), gates(entry, metadata), field="topic", fault=topic_fault
         )
-        self._shape = compile_shape(settings, metadata, opening.operation)
+        self._shape = compile_shape(record_options(settings), metadata, opening.operation)
         self._fields = Fields(frozenset(entry.include_keys), frozenset(entry.exclude_keys))
         self.dead_letters = DeadLetterLocation(
             opening.dead_letters, opening.letters_storage({}), limits=opening.letters_limits
@@ -85,6 +85,12 @@ class KafkaSink:
             self._fields,
             self._schema,
         )
+
+
+def record_options(settings: KafkaSinkSettings) -> RecordOptions:
+    """Return how a sink's settings make records of events."""
+    is_envelope = settings.serde_format == "debezium"
+    return RecordOptions("topic", settings.key, settings.key_columns, settings.headers, settings.operation, is_envelope)
 
 
 def open(opening: Opening) -> Sink:

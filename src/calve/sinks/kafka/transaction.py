@@ -20,8 +20,9 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 from calve.errors import OvertakenError, SinkRefusedError, SinkUnavailableError
 from calve.expression import compile_format
 from calve.sinks.kafka.brokers import ANSWER_SECONDS, Brokers
-from calve.sinks.kafka.refusals import OF_RECORDS, OF_TOPICS, BatchMark, KafkaRecord, RecordRefusals
+from calve.sinks.kafka.refusals import OF_RECORDS, OF_TOPICS, BatchMark, RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings
+from calve.sinks.records.record import OutgoingRecord
 from calve.stop_point import stop_at
 
 __all__ = ["PATIENCE_SECONDS", "bounded", "send"]
@@ -45,7 +46,7 @@ _MOST_METADATA = 4000
 """A broker's limit of an offset's metadata is 4,096 bytes (`offset.metadata.max.bytes`)."""
 _open: dict[tuple[int, str, str], _Sender] = {}
 """The senders of this process, as it takes half a second to begin; one that failed is not used again."""
-Records = Callable[[], Iterable[KafkaRecord]]
+Records = Callable[[], Iterable[OutgoingRecord]]
 """Returns the records of a batch, in order; called for each attempt."""
 
 
@@ -176,7 +177,7 @@ class _Sender:
         topic = ""
         for record in records():
             if refusals.reason(record) is None:
-                topic = topic or record.topic
+                topic = topic or record.target
                 self._give(record)
             if self._failures:
                 return ""
@@ -188,18 +189,18 @@ class _Sender:
                 raise self._brokers.failed(None, "records")
         return topic
 
-    def _give(self, record: KafkaRecord) -> None:
+    def _give(self, record: OutgoingRecord) -> None:
         while True:
             try:
                 self._producer.produce(
-                    record.topic, record.value, record.key, headers=record.headers, on_delivery=self._delivered
+                    record.target, record.value, record.key, headers=record.headers, on_delivery=self._delivered
                 )
             except BufferError:
                 self._producer.poll(0.1)
             except KafkaException as error:  # what librdkafka refuses itself, such as more than message.max.bytes
                 if error.args[0].code() not in OF_TOPICS | OF_RECORDS:
                     raise
-                self._failures.append((error.args[0].code(), record.topic, record.key, record.size_bytes))
+                self._failures.append((error.args[0].code(), record.target, record.key, record.size_bytes))
                 return
             else:
                 self._producer.poll(0)

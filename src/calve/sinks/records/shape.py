@@ -5,8 +5,9 @@ Runs on executors; the driver compiles.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as option
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -20,9 +21,8 @@ from calve.event.reject import Code, reject_rows
 from calve.expression import Format, compile_format
 from calve.expression.format import compile_value
 from calve.expression.sql import duckdb_text
-from calve.sinks.kafka.settings import KafkaSinkSettings
 
-__all__ = ["EventRecords", "RecordShape", "compile_shape"]
+__all__ = ["EventRecords", "RecordOptions", "RecordShape", "compile_shape"]
 
 _ID = '${getMetadata("document_id")}'
 _OPERATIONS = ("iceberg_operation", "operation")
@@ -36,6 +36,27 @@ _SOURCE = {
     "commit_time": "iceberg_commit_timestamp",
 }
 """The fields of Debezium's `source`, and the attributes that they have."""
+
+
+@dataclass(frozen=True)
+class RecordOptions:
+    """How a sink's settings make records of events.
+
+    Attributes:
+        target: The option that names where records go, for rejects.
+        key: The text of the key; None: that of the row, if the source has it.
+        key_columns: Fields that form the key instead.
+        headers: Names of headers, with their texts.
+        operation: The text of an event's operation; None: the source's.
+        is_envelope: Whether values have Debezium's envelope.
+    """
+
+    target: str
+    key: str | None = None
+    key_columns: Sequence[str] = ()
+    headers: Mapping[str, str] = option(default_factory=dict)
+    operation: str | None = None
+    is_envelope: bool = False
 
 
 class EventRecords(NamedTuple):
@@ -68,6 +89,7 @@ class RecordShape:
         headers: The names of headers.
         needs_key: Whether an event without a key is rejected; else only a delete is.
         is_envelope: Whether values have Debezium's envelope.
+        target_field: The option that names where records go.
     """
 
     sql: str
@@ -75,6 +97,7 @@ class RecordShape:
     headers: tuple[str, ...]
     needs_key: bool
     is_envelope: bool
+    target_field: str
 
     def records(self, events: pa.Table, fields: Fields) -> EventRecords:
         """Convert events with `json` and the metadata columns."""
@@ -98,39 +121,45 @@ class RecordShape:
         )
 
 
-def compile_shape(settings: KafkaSinkSettings, metadata: Collection[str], implied: str | None = None) -> RecordShape:
+def compile_shape(options: RecordOptions, metadata: Collection[str], implied: str | None = None) -> RecordShape:
     """Compile the conversion of a sink's events.
 
     Args:
-        settings: The sink's settings.
+        options: Those of the sink.
         metadata: The attributes that events have.
         implied: The expression of an event's operation if the source is a change stream.
     """
     own = next((f'${{getMetadata("{name}")}}' for name in _OPERATIONS if name in metadata), None)
-    chosen = settings.operation or implied or own
+    chosen = options.operation or implied or own
     operation = compile_format(chosen, metadata) if chosen else None
-    key, used = _key(settings, metadata)
-    headers = [compile_format(text, metadata) for text in settings.headers.values()]
-    is_envelope = settings.serde_format == "debezium"
-    attributes = {field: name for field, name in _SOURCE.items() if name in metadata} if is_envelope else {}
+    key, used = _key(options, metadata)
+    headers = [compile_format(text, metadata) for text in options.headers.values()]
+    attributes = {field: name for field, name in _SOURCE.items() if name in metadata} if options.is_envelope else {}
     parts = [
         f"nullif({key}, '') AS key",
         f"{operation_sql(operation.sql) if operation else '0::TINYINT'} AS operation",
         *(f"nullif({header.sql}, '') AS h{at}" for at, header in enumerate(headers)),
-        *([f"{_source(attributes)} AS source"] if is_envelope else []),
+        *([f"{_source(attributes)} AS source"] if options.is_envelope else []),
     ]
     used |= frozenset(attributes.values()).union(*(text.metadata for text in (*headers, operation) if text))
-    needs_key = settings.key is not None or bool(settings.key_columns)
-    return RecordShape(f"SELECT {', '.join(parts)} FROM events", used, tuple(settings.headers), needs_key, is_envelope)
+    needs_key = options.key is not None or bool(options.key_columns)
+    return RecordShape(
+        f"SELECT {', '.join(parts)} FROM events",
+        used,
+        tuple(options.headers),
+        needs_key,
+        options.is_envelope,
+        options.target,
+    )
 
 
-def _key(settings: KafkaSinkSettings, metadata: Collection[str]) -> tuple[str, frozenset[str]]:
+def _key(options: RecordOptions, metadata: Collection[str]) -> tuple[str, frozenset[str]]:
     """Return SQL of the key, and the attributes that it reads."""
-    if not settings.key_columns:
-        text = settings.key or (_ID if "document_id" in metadata else "")
+    if not options.key_columns:
+        text = options.key or (_ID if "document_id" in metadata else "")
         key: Format = compile_format(text, metadata)
         return key.sql, key.metadata
-    values = [(name, compile_value(_pointer(name), metadata).sql) for name in settings.key_columns]
+    values = [(name, compile_value(_pointer(name), metadata).sql) for name in options.key_columns]
     pairs = " || ',' || ".join(f"to_json({duckdb_text(name)})::VARCHAR || ':' || {value}" for name, value in values)
     is_absent = " OR ".join(f"coalesce({value}, 'null') = 'null'" for _, value in values)
     return f"CASE WHEN {is_absent} THEN NULL ELSE '{{' || {pairs} || '}}' END", frozenset()

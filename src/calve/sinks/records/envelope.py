@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from calve.event.operation import Operation
-from calve.sinks.kafka.refusals import KafkaRecord
+from calve.sinks.records.record import OutgoingRecord
 
 __all__ = ["DebeziumValues"]
 
@@ -19,9 +19,9 @@ class DebeziumValues:
 
     def __init__(self, time_ms: int) -> None:
         self._end = f',"ts_ms":{time_ms}}}'.encode()
-        self._before: dict[tuple[str, bytes | None], tuple[KafkaRecord, str]] = {}
+        self._before: dict[tuple[str, bytes | None], tuple[OutgoingRecord, str]] = {}
 
-    def records(self, record: KafkaRecord, operation: int, source: str) -> Iterator[KafkaRecord]:
+    def records(self, record: OutgoingRecord, operation: int, source: str) -> Iterator[OutgoingRecord]:
         """Yield the records of a change: an old row waits for its new one; a delete has a tombstone, too.
 
         Args:
@@ -31,22 +31,22 @@ class DebeziumValues:
         """
         row = record.value or b"null"
         if operation == Operation.SKIPPED:
-            self._before[record.topic, record.key] = record, source
+            self._before[record.target, record.key] = record, source
         elif operation == Operation.DELETE:
             yield from self._delete(record, source)
         elif operation == Operation.UPDATE:
-            before, _ = self._before.pop((record.topic, record.key), (None, source))
+            before, _ = self._before.pop((record.target, record.key), (None, source))
             old = b"null" if before is None or before.value is None else before.value
             yield record._replace(value=self._value("u", old, row, source))
         else:
             yield record._replace(value=self._value("c", b"null", row, source))
 
-    def rest(self) -> Iterator[KafkaRecord]:
-        """Yield deletes of old rows without a new one, which went to another topic."""
+    def rest(self) -> Iterator[OutgoingRecord]:
+        """Yield deletes of old rows without a new one, which went to another target."""
         for record, source in self._before.values():
             yield from self._delete(record, source)
 
-    def _delete(self, record: KafkaRecord, source: str) -> Iterator[KafkaRecord]:
+    def _delete(self, record: OutgoingRecord, source: str) -> Iterator[OutgoingRecord]:
         yield record._replace(value=self._value("d", record.value or b"null", b"null", source))
         if record.key is not None:
             yield record._replace(value=None)

@@ -54,12 +54,19 @@ def test_the_first_entry_that_matches_a_name_replaces_the_settings_of_the_sink()
         ({"name": "shop.a", "branch": "1"}, "not a branch name"),
         ({"name": "shop.a", "column_types": {"a": "texts"}}, "tables[0].column_types.a"),
         ({"name": "shop.a", "up_sert": True}, "upsert"),
+        ({"name": "shop.a", "on_dropped_column": "keep"}, "tables[0].on_dropped_column: needs schema_evolution"),
     ],
 )
 def test_what_an_entry_cannot_be_is_said_at_its_place(entry: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsErrors) as caught:
         parsed(entry)
     assert said in "\n".join(map(str, caught.value.problems))
+
+
+def test_columns_are_not_removed_for_events_whose_schemas_may_alternate() -> None:
+    with pytest.raises(SettingsErrors, match=r"tables\[0\].on_dropped_column: drop is for copies of databases"):
+        parsed({"name": "shop.a", "on_dropped_column": "drop"}, schema_evolution=True)
+    assert parsed(schema_evolution=True, on_dropped_column="optional").on_dropped_column == "optional"
 
 
 def test_an_entry_that_is_never_used_is_a_warning() -> None:

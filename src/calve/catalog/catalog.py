@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from calve.catalog import namespaces
 from calve.catalog.attempt import Attempt, table_of
+from calve.catalog.change_columns import change_columns
 from calve.catalog.diagnose import disk_explained, not_opened
 from calve.catalog.namespaces import unless
 from calve.catalog.probe import SCHEMA, TableStorage, has_staged_files, try_storing
@@ -45,7 +46,6 @@ _MISSING = (
 _DEFAULT_FORMAT_VERSION = 2
 _PATIENCE = {"rest.client.connection-timeout-ms": "10000", "rest.client.socket-timeout-ms": "60000"}
 """Without timeouts Iceberg's client waits forever for a silent server."""
-_FREE_FIELD_ID = 2_000_000_000
 
 
 class _Names(NamedTuple):
@@ -281,7 +281,7 @@ class Catalog:
         def attempt() -> Table:
             java_table = self.load_java(identifier)
             with self.steady.commits(lambda: java_table), unforeseen_errors("evolve the table", identifier):
-                self._add_columns(java_table, evolution)
+                change_columns(self._iceberg, java_table, evolution)
                 stop_at("catalog.after-evolve")
                 java_table.refresh()
                 return self._describe(identifier, java_table)
@@ -342,36 +342,6 @@ class Catalog:
                 target=identifier,
                 hint="Set `format-version: 3` in `table_properties`",
             )
-
-    def _add_columns(self, java_table: Any, evolution: Evolution) -> None:
-        update, schema, added = java_table.updateSchema(), java_table.schema(), 0
-        for path, name, kind, doc, default in evolution.add:
-            struct = schema.findType(".".join(path)).asStructType() if path else schema.asStruct()
-            if struct.field(name) is not None:
-                continue
-            column = self._field(kind, default)
-            value = [column.initialDefaultLiteral()] if default is not None else []
-            update = update.addColumn(".".join(path) or None, name, column.type(), doc or None, *value)
-            added += 1
-        for name, kind in evolution.widen:
-            wider, column = self._field(kind).type(), schema.findField(name)
-            if column is not None and self._is_narrower(column.type(), wider):
-                update = update.updateColumn(name, wider)
-                added += 1
-        if added:
-            update.commit()
-
-    def _is_narrower(self, kind: Any, wider: Any) -> bool:
-        """Return whether a type can be widened to another; another writer may have changed the column meanwhile."""
-        same = str(kind) == str(wider)
-        return not same and bool(self._iceberg.types.TypeUtil.isPromotionAllowed(kind, wider.asPrimitiveType()))
-
-    def _field(self, kind: Any, default: Any = None) -> Any:
-        """Read a Java field from the JSON values of its type and default, through the parser of a schema."""
-        field = {"id": _FREE_FIELD_ID, "name": "field", "required": False, "type": kind}
-        field |= {} if default is None else {"initial-default": default}
-        schema = json.dumps({"type": "struct", "schema-id": 0, "fields": [field]})
-        return self._iceberg.SchemaParser.fromJson(schema).findField("field")
 
 
 def _named(identifier: str) -> str:

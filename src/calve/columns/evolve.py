@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -79,11 +79,13 @@ class Evolution:
     Attributes:
         add: Columns to add, all optional.
         widen: Dotted names of columns, and their new, wider types.
+        free: Required columns to make optional.
         is_contended: Whether fields compete for a name or a place, so that not all events can be written.
     """
 
     add: list[NewColumn] = field(default_factory=list)
     widen: list[tuple[str, str]] = field(default_factory=list)
+    free: list[str] = field(default_factory=list)
     is_contended: bool = False
 
 
@@ -125,6 +127,7 @@ def plan_evolution(
     types: ColumnTypes = _INFERRED,
     case_insensitive: bool = False,
     limit: int = COLUMN_LIMIT,
+    free: Iterable[str] = (),
 ) -> Evolution:
     """Plan columns for all fields that the current table lacks (driver); may be repeated safely.
 
@@ -136,6 +139,7 @@ def plan_evolution(
         types: The declared types of columns.
         case_insensitive: Whether fields that differ by case only share a column.
         limit: The most columns of a table.
+        free: Required columns to make optional.
     """
     columns = table.schema.as_struct()
     new = known_fields(fields, columns, case_insensitive)
@@ -146,7 +150,7 @@ def plan_evolution(
         add = list(_added(_by_priority(new), columns, _Types(ColumnNames(columns, limit), types)))
     if table.format_version < DEFAULTS_SINCE:
         add = [column._replace(kind=without_defaults(column.kind), default=None) for column in add]
-    return Evolution(add, list(_wider(widened(fields, columns), ())), names.refused)
+    return Evolution(add, list(_wider(widened(fields, columns), ())), sorted(free), names.refused)
 
 
 def _added(new: Node, columns: iceberg.StructType, types: _Types) -> Iterator[NewColumn]:

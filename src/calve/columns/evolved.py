@@ -25,6 +25,8 @@ def evolved(table: Table, evolution: Evolution) -> tuple[Table, list[NewColumn]]
             column |= {} if new.default is None else {"initial-default": new.default, "write-default": new.default}
             fields.append({**column, "doc": new.doc} if new.doc else column)
             added.append(new)
+    for column in schema["fields"]:
+        column["required"] = column["required"] and column["name"] not in evolution.free
     widened = _widened(schema, "", dict(evolution.widen))
     return replace(table, schema_json=json.dumps(widened)), added
 

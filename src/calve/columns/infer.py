@@ -67,21 +67,23 @@ class Inferred:
         events: How many events have the fields.
         is_declared: Whether all of these events have a schema.
         key: The columns of the records' key (`event.columns.KEY`), if they identify the rows.
+        absent: Required columns that the schemas of some events lack, to be made optional.
     """
 
     root: Node = field(default_factory=lambda: Node(Kind.STRUCT, count=0))
     events: int = 0
     is_declared: bool = True
     key: str = ""
+    absent: frozenset[str] = frozenset()
 
     def __bool__(self) -> bool:
-        return any(node.kind is not Kind.NULL for node in self.root.fields.values())
+        return bool(self.absent) or any(node.kind is not Kind.NULL for node in self.root.fields.values())
 
     def merge(self, other: Inferred) -> Inferred:
         """Join with the fields of later events; associative."""
         is_declared = self.is_declared and other.is_declared
         root, events = join(self.root, other.root), self.events + other.events
-        return Inferred(root, events, is_declared, self.key or other.key)
+        return Inferred(root, events, is_declared, self.key or other.key, self.absent | other.absent)
 
     def with_key(self, key: str) -> Inferred:
         """Return the fields with the types of a record's key, as far as its schema declares them."""
@@ -174,7 +176,8 @@ class UnknownColumns:
     def needs(self, table: Table, unknown: Inferred) -> Evolution:
         """Return what must change in the table for all of its unknown fields."""
         options = self._options
-        return plan_evolution(table, unknown.root, options.types, options.case_insensitive, options.column_limit)
+        types, ignores_case, limit = options.types, options.case_insensitive, options.column_limit
+        return plan_evolution(table, unknown.root, types, ignores_case, limit, unknown.absent)
 
     def _refusal(self, new: Node) -> Refusal | None:
         options = self._options

@@ -19,6 +19,7 @@ class ConvertOptions:
     Attributes:
         look_for_unknown: Report fields that have no column or need a wider one (`schema_evolution`), and reject events
             with a field that cannot become a column.
+        frees_columns: Report required columns that the schema of a rejected event lacks, to be made optional.
         on_type_mismatch: If a value cannot be converted to an optional column: the value becomes `null`, or the event
             goes to the `dlq`.
         case_insensitive: Match field names by case first, then without.
@@ -38,6 +39,7 @@ class ConvertOptions:
     """
 
     look_for_unknown: bool = False
+    frees_columns: bool = False
     on_type_mismatch: Literal["null", "dlq"] = "null"
     case_insensitive: bool = False
     fields: Fields = ALL_FIELDS

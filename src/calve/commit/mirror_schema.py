@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
 from pyiceberg.types import StructType
 
@@ -24,7 +24,10 @@ from calve.sources.source import SourceTable
 from calve.table.defaults import without_defaults
 from calve.table.schema import names_by_id, read_schema
 
-__all__ = ["follow", "noted"]
+__all__ = ["Dropped", "follow", "noted"]
+
+Dropped = Literal["keep", "optional", "drop"]
+"""What becomes of a column that the source has dropped."""
 
 _PROPERTY = "calve.follows."
 _STEP = "follow the source's schema"
@@ -33,11 +36,16 @@ _WITH_DEFAULTS = 3
 
 
 def follow(
-    catalog: Catalog, identifier: str, source: SourceTable, key: Sequence[str] = (), has_deletes: bool = False
+    catalog: Catalog,
+    identifier: str,
+    source: SourceTable,
+    key: Sequence[str] = (),
+    has_deletes: bool = False,
+    on_dropped: Dropped = "optional",
 ) -> list[str]:
     """Add, widen and rename a table's columns as another table has them; may be repeated safely (driver).
 
-        Columns that the source no longer has stay. So do columns whose type cannot be widened to the source's.
+        Columns whose type cannot be widened to the source's stay.
 
     Args:
         catalog: The catalog of the table.
@@ -46,6 +54,8 @@ def follow(
         key: The columns that rows are deleted by; empty: the table's identifier fields.
         has_deletes: Rows are deleted by equality deletes. With these, old or new, the key keeps its types: Iceberg's
             Java readers (1.12) do not apply the deletes of a narrower key, so deleted rows come back.
+        on_dropped: What becomes of columns that the source has dropped. An event from before, sent again, adds a
+            column that was removed once more, which this does not remove again.
 
     Returns:
         Sentences about what changed and what did not; empty if there was nothing to do.
@@ -58,7 +68,7 @@ def follow(
     def attempt() -> list[str]:
         java_table = catalog.load_java(identifier)
         with catalog.steady.commits(lambda: java_table), java_errors(_STEP, identifier):
-            return _follow(catalog, java_table, source, _Key(tuple(key), has_deletes))
+            return _follow(catalog, java_table, source, _Key(tuple(key), has_deletes), on_dropped)
 
     return retried(attempt)
 
@@ -73,7 +83,7 @@ def noted(source: SourceTable) -> tuple[str, str]:
     return f"{_PROPERTY}{source.name}", json.dumps(current, separators=(",", ":"))
 
 
-def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -> list[str]:
+def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key, on_dropped: Dropped) -> list[str]:
     names = names_by_id(source.schema_json)
     property_name, property_value = noted(source)
     stored = java_table.properties().get(property_name)
@@ -93,11 +103,12 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -
     fits = [field for field in fields if field["name"] not in ambiguous and _fits(catalog, java_table, field)]
     dropped = _dropped(before, names, _columns(java_table))
     replaced, kept = _deletable(java_table, _replaced(before, names, had))
+    removed, held = _removable(java_table, dropped if on_dropped == "drop" else [], key, property_name)
     transaction = java_table.newTransaction()
-    _delete(transaction, replaced)
+    _delete(transaction, [*replaced, *removed])
     update = _union(catalog, transaction.updateSchema(), fits)
-    for name in dropped:
-        if name not in key_columns:
+    for name in dropped if on_dropped != "keep" else []:
+        if name not in {*key_columns, *removed}:
             update = update.makeColumnOptional(name)  # rows without it are valid rows of the table
     update.commit()
     transaction.updateProperties().set(property_name, property_value).commit()
@@ -117,7 +128,8 @@ def _follow(catalog: Catalog, java_table: Any, source: SourceTable, key: _Key) -
         ),
         *_changes(had, _columns(java_table), renamed),
         *(f"{name} was not added, because {fault}" for name, fault in ambiguous.items()),
-        *(f"{name} stays, although the source dropped it" for name in dropped),
+        *(f"{name} was removed, because the source dropped it" for name in removed),
+        *_staying(dropped, held, _columns(java_table)),
         *(f"{name} stays of type {kind} because of equality deletes" for name, kind in _narrower(key_types, source)),
     ]
 
@@ -137,6 +149,15 @@ def _ambiguous(fields: Sequence[Mapping[str, Any]], had: Mapping[str, str]) -> d
         names.add_if_free(ColumnPath(), column)
     faults = {field["name"]: names.fault(ColumnPath(), field["name"]) for field in fields if field["name"] not in had}
     return {name: fault for name, fault in faults.items() if fault}
+
+
+def _staying(dropped: Sequence[str], held: Mapping[str, str], now: Mapping[str, str]) -> Iterator[str]:
+    """Yield a sentence for each column that stays although the source dropped it, with what becomes of rows."""
+    for name in (name for name in dropped if name in now):
+        why = f", because it cannot be removed ({held[name]})" if name in held else ""
+        is_required = now[name].startswith("required")
+        fate = "; as it is required, rows without it are rejected: on_dropped_column: optional" if is_required else ""
+        yield f"{name} stays, although the source dropped it{why}{fate}"
 
 
 def _changes(had: Mapping[str, str], now: Mapping[str, str], renamed: Mapping[str, str]) -> list[str]:
@@ -173,6 +194,20 @@ def _deletable(java_table: Any, columns: Iterable[str]) -> tuple[list[str], dict
         else:
             deletable.append(name)
     return deletable, kept
+
+
+def _removable(
+    java_table: Any, dropped: Sequence[str], key: _Key, own_property: str
+) -> tuple[list[str], dict[str, str]]:
+    """Return the columns that can be removed, and why the others cannot: other sources of the table have them, too."""
+    keys = [f"{column}." for column in key.columns]
+    held = {name: "rows are found by it" for name in dropped if any(column.startswith(f"{name}.") for column in keys)}
+    for name, value in dict(java_table.properties()).items():
+        if name.startswith(_PROPERTY) and name != own_property:
+            others = {*json.loads(value).get("names", {}).values()}
+            held |= {column: f"{name.removeprefix(_PROPERTY)} has it" for column in dropped if column in others}
+    removable, kept = _deletable(java_table, [name for name in dropped if name not in held])
+    return removable, held | kept
 
 
 def _delete(transaction: Any, columns: Sequence[str]) -> None:

@@ -32,6 +32,7 @@ from calve.convert.scalar import Rounded
 from calve.convert.typed import TypedConverter
 from calve.convert.typed_texts import with_kinds
 from calve.errors import ConvertError
+from calve.event.column_names import folded
 from calve.event.columns import EVENT, SCHEMA, TYPED
 from calve.event.reject import Code, Reject, encodable, rejects_table
 from calve.event.typed import is_typed, with_text
@@ -238,7 +239,21 @@ class Converter:
             converted = converted.rejecting([reject._replace(row=int(with_unknown[reject.row])) for reject in rejects])
         for _, node in converted.wider:
             unknown = unknown.merge(Inferred(node, 1))
+        if self._options.frees_columns and (absent := self._absent(rows, converted.rejects)):
+            unknown = unknown.merge(Inferred(absent=absent))
         return converted, unknown
+
+    def _absent(self, rows: pa.Table, rejects: Sequence[Reject]) -> frozenset[str]:
+        """Return the columns for whose lack events are rejected, although their schemas do not have these fields."""
+        lacking = [(reject.field, reject.row) for reject in rejects if reject.code is Code.REQUIRED_MISSING]
+        if not lacking or not has_schemas(rows):
+            return frozenset()
+        schemas = rows[SCHEMA].take(pa.array([row for _, row in lacking])).to_pylist()
+        pairs = {(name, text) for (name, _), text in zip(lacking, schemas, strict=True) if text}
+        name_of = folded if self._options.case_insensitive else str
+        declared = {text: {name_of(name) for name in node_of(text).fields} for _, text in pairs}
+        absent = frozenset(name for name, text in pairs if name_of(name) not in declared[text])
+        return absent - self._table_schema.identifier_field_names()
 
     def _unwritable(self, rows: pa.Table, converted_rows: ConvertedRows, unknown: Inferred) -> list[Reject]:
         """Return the events that could not be written even if all unknown fields had columns.

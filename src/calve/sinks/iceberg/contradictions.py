@@ -60,6 +60,8 @@ def _of_all(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
     if settings.partial_updates == "keep" and settings.write_mode == "equality-delete":
         why = "keep needs the older row, which equality deletes never read"
         yield "partial_updates", f"{why}; remove write_mode: equality-delete"
+    if settings.on_dropped_column and not settings.schema_evolution:
+        yield "on_dropped_column", "needs schema_evolution: true; without it no column of a table changes"
     if settings.metadata_columns:
         from calve.sinks.iceberg.schema_faults import metadata_faults
 

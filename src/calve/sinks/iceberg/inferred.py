@@ -18,7 +18,7 @@ from pyiceberg.types import (
 )
 
 from calve.columns.declared_types import ColumnTypes
-from calve.columns.evolve import unclear
+from calve.columns.evolve import Evolution, unclear
 from calve.columns.infer import Inferred
 from calve.columns.node import Kind
 from calve.event.column_names import PLAIN
@@ -28,7 +28,7 @@ from calve.table.definition import partition_spec_fields
 from calve.table.kinds import Limit, primitive
 from calve.table.loaded import Table
 
-__all__ = ["NewTableSettings", "absent_partitions", "fitted", "unclear_columns"]
+__all__ = ["NewTableSettings", "absent_partitions", "changes", "fitted", "unclear_columns"]
 
 _TIMES = ("year", "month", "day", "hour")
 
@@ -47,6 +47,17 @@ _NO_DEFAULT = {"initial_default": None, "write_default": None}
 """Of a column with another type than its schema's."""
 _MIXED_KEY = "long"
 """The possible other type of such a column in the key or a partition: a double cannot be there."""
+
+
+def changes(table: Table, evolution: Evolution) -> Iterator[str]:
+    """Yield sentences about the changes to a table's columns."""
+    if evolution.add:
+        names = listed([".".join((*column.path, column.name)) for column in evolution.add], 5)
+        yield f"added to the table {table.identifier}: {names}"
+    for name, kind in evolution.widen:
+        yield f"the column {name} of the table {table.identifier} is now of type {kind}"
+    for name in evolution.free:
+        yield f"the column {name} of the table {table.identifier} is optional now: the schema of events lacks it"
 
 
 def unclear_columns(table: Table, inferred: Inferred, types: ColumnTypes) -> Iterator[str]:

@@ -18,11 +18,11 @@ from calve.expression import compile_format
 from calve.route.by_table import ByTable
 from calve.settings import Size, option
 from calve.settings.catalog import catalog_doubts, catalog_folder, shown_catalog
-from calve.settings.problems import unknown
 from calve.sinks.iceberg.contradictions import contradictions, unused_tables
 from calve.sinks.iceberg.letters import DeadLetters
 from calve.sinks.iceberg.maintenance import Maintenance
 from calve.sinks.iceberg.new_table import ObjectType, OverflowColumn, SchemaOf, TableSchema
+from calve.sinks.iceberg.source_faults import source_faults
 from calve.sinks.iceberg.table_options import (
     FROM_KEY,
     RECORD_KEY,
@@ -42,8 +42,6 @@ if TYPE_CHECKING:
 
 __all__ = ["IcebergSettings"]
 
-OF_BATCH = ("ingestion_time", "batch")
-"""The metadata attributes that all events of a batch share; every source has them."""
 _JOINED = re.compile(r"""([^$]|\$(?!\{)|\$\{\s*getMetadata\(\s*"[^"/]+"\s*\)\s*\})*""")
 """A name that only joins texts and metadata."""
 
@@ -112,6 +110,12 @@ class IcebergSettings(SinkSettings):
         False, "Create a missing table from `schema` or, without one, from the events of the first batch."
     )
     schema_evolution: bool = option(False, "Add a column for each new field.")
+    on_dropped_column: Literal["keep", "optional", "drop"] | None = option(
+        None,
+        "What becomes of a column that a later version of the schema lacks, with `schema_evolution`: `optional`, rows "
+        "without it are NULL; `keep`, it stays as it is, also if it is required; `drop`, it is removed with its values "
+        "(copies of databases and Iceberg tables). Default: `optional` for these copies, otherwise `keep`.",
+    )
     schema: TableSchema | None = option(
         None, "The schema of the table to create; only for a `table_identifier` without `${…}`."
     )
@@ -353,26 +357,7 @@ class IcebergSettings(SinkSettings):
         self, stream: str | None, has_keys: bool, metadata: Mapping[str, pa.DataType]
     ) -> Iterator[tuple[str, str]]:
         """Refuse new tables without a key, if rows are changed by key, and metadata that the source does not have."""
-        attributes = [*OF_BATCH, *(name for name, kind in metadata.items() if not kind.num_fields)]
-        for column, attribute in self.metadata_columns.items():
-            if attribute not in attributes:
-                yield f"metadata_columns.{column}", unknown("metadata attribute", attribute, attributes)
-        if self.adds_keys and RECORD_KEY not in metadata:
-            yield "identifier_columns", "from_key is for records of Kafka, which have keys; name the columns"
-        for place, own in self._creators():
-            why = "operation" if own.operation is not None else "upsert" if own.upsert else stream
-            if why and self.auto_create and not own.identifier_columns and not has_keys:
-                yield (
-                    place or "auto_create",
-                    f"a table that is created would have no key, which {why} needs: add identifier_columns: [...] with "
-                    "the columns that identify an event's row; for existing tables, remove auto_create",
-                )
-
-    def _creators(self) -> Iterator[tuple[str, IcebergSettings]]:
-        """Yield the settings of tables that may be created; with `tables`, events of other ones may be rejected."""
-        for index, own in enumerate(self.by_table.values()):
-            if index or not self.tables:
-                yield f"tables[{index - 1}]" if index else "", own
+        return source_faults(self, stream, has_keys, metadata)
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse contradictions: a bad name, an incomplete catalog, options that exclude each other."""

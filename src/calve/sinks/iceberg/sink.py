@@ -149,6 +149,7 @@ def _options_of(settings: IcebergSettings, metadata: MetadataColumns) -> dict[st
         "branch": settings.branch or "main",
         "rules": DraftRules.of(settings, metadata),
         "on_type_mismatch": settings.on_type_mismatch,
+        "frees_columns": settings.on_dropped_column in ("optional", "drop"),
         "changes": settings.changes,
         "identifier_columns": tuple(settings.key_columns),
         "upsert": settings.upsert or settings.from_key,

@@ -105,6 +105,9 @@ class TableOptions:
         None, "Interval of the table's commits. A longer one than the sink's ends when 64 batches wait."
     )
     on_type_mismatch: Literal["null", "dlq"] | None = option(None, "A value that does not fit an optional column.")
+    on_dropped_column: Literal["keep", "optional", "drop"] | None = option(
+        None, "What becomes of a column that the source has dropped."
+    )
     maintenance: bool | Maintenance | None = option(None, "When the table needs maintenance; `false`: never.")
 
     @property

@@ -26,14 +26,14 @@ from calve.errors import (
     Verdict,
 )
 from calve.event.reject import Code
-from calve.observe.humanize import listed, many
+from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
 from calve.reduce.key import Key
 from calve.sinks.iceberg.check_table import check_has_deletes, check_table, missing
 from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.ignored_options import ignored_options, other_pipelines
-from calve.sinks.iceberg.inferred import absent_partitions, fitted, unclear_columns
+from calve.sinks.iceberg.inferred import absent_partitions, changes, fitted, unclear_columns
 from calve.sinks.iceberg.metadata_columns import NONE as NO_METADATA
 from calve.sinks.iceberg.metadata_columns import MetadataColumns
 from calve.sinks.iceberg.mirrors import NONE, Mirrors
@@ -247,8 +247,8 @@ class SinkTargets:
             return False
         own = self.settings.of(name)
         key, evolves = own.key_columns, own.schema_evolution
-        has_deletes = own.changes and own.write_mode == EQUALITY_DELETE
-        done = [step for source in sources if evolves for step in follow(self.catalog, name, source, key, has_deletes)]
+        how = own.changes and own.write_mode == EQUALITY_DELETE, own.on_dropped_column or "optional"
+        done = [step for source in sources if evolves for step in follow(self.catalog, name, source, key, *how)]
         self._followed[name] = sources
         if done:
             self._log.info(f"the table {name} follows its source: {', '.join(done[:5])}")
@@ -346,19 +346,15 @@ class SinkTargets:
 
     def _evolve(self, table: Table, inferred: Inferred) -> Table:
         types = self.rules.of(table.identifier).types
-        evolution = plan_evolution(table, inferred.root, types, self.settings.case_insensitive)
-        if not evolution.add and not evolution.widen:
+        ignores_case = self.settings.case_insensitive
+        evolution = plan_evolution(table, inferred.root, types, ignores_case, free=inferred.absent)
+        if not evolution.add and not evolution.widen and not evolution.free:
             return table
         if evolution.is_contended and table.draft is None:
             return replace(table, draft=evolved(table, evolution)[0])
         changed = self._ready(self.catalog.evolve(table.identifier, evolution))
-        if evolution.add:
-            names = listed([".".join((*column.path, column.name)) for column in evolution.add], 5)
-            self._log.info(f"added to the table {table.identifier}: {names}")
-            for line in unclear_columns(changed, inferred, types):
-                self._log.info(line)
-        for name, kind in evolution.widen:
-            self._log.info(f"the column {name} of the table {table.identifier} is now of type {kind}")
+        for line in (*changes(table, evolution), *(unclear_columns(changed, inferred, types) if evolution.add else ())):
+            self._log.info(line)
         return changed
 
     def _check(self, table: Table | Absent | Draft | None) -> None:

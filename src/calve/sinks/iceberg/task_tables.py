@@ -50,6 +50,7 @@ class TaskTables(SinkJob):
         keep: An UPDATE leaves columns as they are that its event lacks.
         preserves_source_keys: Whether rows that differ in the key of their source table never change the same row.
         on_type_mismatch: As in the settings; None: as the table's columns came to be.
+        frees_columns: Required columns that the schema of an event lacks become optional (`evolves`).
         rules: What the settings say of tables that are created from events.
         shuffle_below_bytes: Smaller parts of partitions are shuffled, to be written together.
         metadata_columns: The columns that get metadata, each with its attribute.
@@ -65,6 +66,7 @@ class TaskTables(SinkJob):
     complete_micros: Mapping[str, int] = field(default_factory=dict)
     infers: bool = False
     evolves: bool = False
+    frees_columns: bool = False
     on_type_mismatch: Literal["null", "dlq"] | None = None
     rules: DraftRules = field(default_factory=DraftRules)
     timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] | None = None
@@ -107,6 +109,7 @@ class TaskTables(SinkJob):
         """Return the same by these settings, whatever `tables` says."""
         return ConvertOptions(
             look_for_unknown=self.evolves,
+            frees_columns=self.evolves and self.frees_columns,
             on_type_mismatch=self.on_type_mismatch or ("dlq" if table.is_inferred else "null"),
             timestamp_unit=self.timestamp_unit,
             timestamp_formats=self.timestamp_formats,

@@ -38,8 +38,8 @@ REJECT_HINTS = {
     "calve dlq replay",
     "TOO_MANY_COLUMNS": "To write them: omit fields with exclude_keys or include_keys, and calve dlq replay",
     "NO_SUCH_TABLE": "To write them: create the table, and calve dlq replay",
-    "REQUIRED_MISSING": "To write them: make the column optional (ALTER TABLE), and calve dlq replay; where the schema of "
-    "new events lacks it, on_dropped_column: optional does it",
+    "REQUIRED_MISSING": "To write them: make the column optional (ALTER TABLE), and calve dlq replay; where the "
+    "schema of new events lacks it, on_dropped_column: optional does it",
 }
 """Hints by code."""
 _OF_ANY_TYPE = (

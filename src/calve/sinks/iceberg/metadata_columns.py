@@ -21,7 +21,7 @@ from calve.table.type_text import declared
 __all__ = ["NONE", "BatchMetadata", "MetadataColumns"]
 
 _OF_BATCH = {"ingestion_time": pa.timestamp("us", tz="UTC"), "batch": pa.int64()}
-"""The types of `source_faults.OF_BATCH`."""
+"""The types of `contradictions.OF_BATCH`."""
 _ALSO: dict[iceberg.IcebergType, iceberg.IcebergType] = {
     iceberg.IntegerType(): iceberg.LongType(),
     iceberg.TimestamptzType(): iceberg.TimestampType(),

@@ -18,11 +18,10 @@ from calve.expression import compile_format
 from calve.route.by_table import ByTable
 from calve.settings import Size, option
 from calve.settings.catalog import catalog_doubts, catalog_folder, shown_catalog
-from calve.sinks.iceberg.contradictions import contradictions, unused_tables
+from calve.sinks.iceberg.contradictions import contradictions, source_faults, unused_tables
 from calve.sinks.iceberg.letters import DeadLetters
 from calve.sinks.iceberg.maintenance import Maintenance
 from calve.sinks.iceberg.new_table import ObjectType, OverflowColumn, SchemaOf, TableSchema
-from calve.sinks.iceberg.source_faults import source_faults
 from calve.sinks.iceberg.table_options import (
     FROM_KEY,
     RECORD_KEY,

@@ -14,13 +14,17 @@ def failing(errors: list[Exception]) -> str:
 
 def test_conflicts_and_lost_answers_are_tried_again() -> None:
     errors: list[Exception] = [CommitConflictError("faster"), CommitUnknownError("silence")]
-    assert retried(lambda: failing(errors)) == "done"
+    retries = Retries()
+    assert retried(lambda: failing(errors), retries) == "done"
+    assert (retries.conflicts, retries.repeats) == (1, 2)
 
 
 def test_the_last_error_is_raised_when_the_tries_are_used_up() -> None:
     errors: list[Exception] = [CommitConflictError(f"faster {number}") for number in range(5)]
+    retries = Retries(3)
     with pytest.raises(CommitConflictError, match="faster 2"):
-        retried(lambda: failing(errors), Retries(3))
+        retried(lambda: failing(errors), retries)
+    assert (retries.conflicts, retries.repeats) == (3, 2)
 
 
 @pytest.mark.parametrize("error", [CommitError("refused"), SinkUnavailableError("down")])

@@ -14,9 +14,11 @@ import pyarrow as pa
 from pyiceberg.table import StaticTable
 
 from calve.catalog.catalog import Catalog
+from calve.catalog.retry import Retries
 from calve.catalog.rows import TableRows
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
+from calve.commit.stage import CommitHooks
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.record.receipt import Failure, Receipt
@@ -155,7 +157,14 @@ class Changing:
             lost[batch] = [json.loads(json.loads(letter)["event"]) for letter in letters]
 
         target = CommitTarget(NAME, "", self.branch, mode)  # type: ignore[arg-type]
-        append(self.catalog, target, Mark("p", "s", self.batch), files, {"calve.rejected": "7"}, lose)
+        append(
+            self.catalog,
+            target,
+            Mark("p", "s", self.batch),
+            files,
+            {"calve.rejected": "7"},
+            CommitHooks(lose, Retries()),
+        )
         return {batch: events for batch, events in lost.items() if events}
 
     def rejected(self) -> int:

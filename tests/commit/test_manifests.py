@@ -67,3 +67,23 @@ def test_a_summary_that_does_not_count_manifests_stops_no_commit(lake: Any, spoi
     lake.catalog._java.registerTable(identifier, str(spoilt))
     assert commit(lake, 2) == 2
     assert lake.ids() == [1, 2]
+
+
+def test_the_size_of_a_list_of_many_manifests_is_known_after_a_commit(lake: Any) -> None:
+    if "uri" not in lake.catalog.properties:
+        pytest.skip("one catalog is enough")
+    lake.java.updateProperties().set("commit.manifest.min-count-to-merge", "1000").commit()
+    jvm = lake.catalog._jvm
+    parts = lake.java.newTransaction()
+    for number in range(99):
+        file = jvm.org.apache.iceberg.DataFiles.builder(lake.java.spec()).withPath(
+            f"{lake.table.location}/{number}.parquet"
+        )
+        parts.newFastAppend().appendFile(file.withFileSizeInBytes(1).withRecordCount(1).build()).commit()
+    parts.commitTransaction()
+    files = {1: [lake.file("f1", [1])]}
+    held = append(lake.catalog, CommitTarget(lake.name), Mark("shop", "state-1", 1), files).held
+    assert held is not None
+    lake.java.refresh()
+    stored = Path(lake.java.currentSnapshot().manifestListLocation().removeprefix("file:"))
+    assert (held.manifests, held.manifest_list_bytes) == (100, stored.stat().st_size)

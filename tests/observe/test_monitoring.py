@@ -13,12 +13,13 @@ from prometheus_client import CollectorRegistry, generate_latest
 
 from calve.cli.main import calve
 from calve.observe import monitoring
-from calve.observe.metric_families import COUNTERS, GAUGES
+from calve.observe.metric_families import COUNTERS, GAUGES, HISTOGRAMS
 from calve.observe.metrics import StatusCollector
 from calve.observe.report import PipelineReport
 
 LABELS = {f"{name}_total": {"pipeline", *labels} for name, _, labels, _ in COUNTERS}
 LABELS |= {name: {"pipeline", *labels} for name, _, labels, _ in GAUGES}
+LABELS |= {f"{name}_bucket": {"pipeline", "le"} for name, *_ in HISTOGRAMS}
 RULES = yaml.safe_load(monitoring.alerts())["groups"][0]["rules"]
 PANELS = monitoring.dashboard()["panels"]
 QUERIES = [rule["expr"] for rule in RULES] + [each["expr"] for panel in PANELS for each in panel["targets"]]

@@ -200,10 +200,10 @@ def test_the_last_commits_and_the_files_of_a_table_are_in_the_report_and_in_the_
 def test_the_last_maintenance_is_known_though_its_snapshot_has_expired() -> None:
     status = PipelineStatus("p")
     status.table_files("a.b", BranchFileStats(data_files=7))
-    status.maintained("a.b", 0.5, has_changed=False)
+    status.maintained("a.b", 0.5, has_changed=False, small_files=3)
     assert status.report().tables["a.b"].files.last_maintenance is None
     status.maintenance_failed("a.b", CommitError("other writers were faster"))
-    status.maintained("a.b", 1.5, has_changed=True)
+    status.maintained("a.b", 1.5, has_changed=True, small_files=4)
     at = status.report().tables["a.b"].files.last_maintenance
     status.table_files("a.b", BranchFileStats(data_files=8))
     found = status.report().tables["a.b"]

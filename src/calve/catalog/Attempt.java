@@ -50,6 +50,8 @@ import org.apache.iceberg.util.SnapshotUtil;
 public class Attempt {
   /** Of less files Iceberg makes one manifest; of more it makes several in parallel. */
   private static final int FEW_FILES = 10000;
+  /** Of less manifests nobody wants to know the size of their list, which costs a request. */
+  private static final int MANY_MANIFESTS = 100;
   private static final ExecutorService THIS_THREAD = MoreExecutors.newDirectExecutorService();
 
   /** How long a loaded table may begin an attempt, which looks at it again, but not at the access that it came with. */
@@ -344,7 +346,26 @@ public class Attempt {
     found.put("summary", snapshot.summary());
     found.put("table", described(made, table.io()));
     putHistory(found, made);
+    found.put("listBytes", Long.valueOf(listBytes(snapshot)));
     return JsonUtil.mapper().writeValueAsString(found);
+  }
+
+  /** The size of a list of many manifests, in one request; 0: of few, or it cannot be asked for. */
+  private long listBytes(Snapshot snapshot) {
+    try {
+      Map totals = snapshot.summary();
+      if (number(totals, "manifests-kept") + number(totals, "manifests-created") < MANY_MANIFESTS) {
+        return 0;
+      }
+      return table.io().newInputFile(snapshot.manifestListLocation()).getLength();
+    } catch (RuntimeException error) {
+      return 0; // the commit is done, whatever is known of it
+    }
+  }
+
+  private static long number(Map totals, String name) {
+    Object value = totals.get(name);
+    return value == null ? 0 : Long.parseLong((String) value);
   }
 
   /** Put how many snapshots there are, and when files were last rewritten. */

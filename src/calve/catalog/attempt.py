@@ -51,6 +51,7 @@ class Swapped(NamedTuple):
         table: The new table, without a metadata location.
         snapshots: How many snapshots the table has.
         replaced_ms: When files were last rewritten, as epoch milliseconds; 0: never.
+        manifest_list_bytes: The size of the snapshot's list of manifests; 0: few, or not known.
     """
 
     snapshot_id: int
@@ -58,6 +59,7 @@ class Swapped(NamedTuple):
     table: Table
     snapshots: int
     replaced_ms: int
+    manifest_list_bytes: int
 
     def total(self, what: str) -> int:
         """Return a total of the summary, e.g. of `data-files`; 0 if Iceberg wrote none."""
@@ -190,7 +192,12 @@ class Attempt:
         described = json.loads(called(self._java, "swap", branch, *(mark or (None, None))))
         table = table_of(self._identifier, described["table"], self._trust)
         return Swapped(
-            described["snapshot"], described["summary"], table, described["snapshots"], described["replaced"]
+            described["snapshot"],
+            described["summary"],
+            table,
+            described["snapshots"],
+            described["replaced"],
+            described["listBytes"],
         )
 
 

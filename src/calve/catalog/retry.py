@@ -28,6 +28,8 @@ class Retries:
         first_wait_seconds: The wait after the first one.
         longest_wait_seconds: The longest wait.
         total_seconds: After so much time there is no further try; None: no limit.
+        conflicts: How often another writer was faster so far.
+        repeats: How often there was another try so far, also because an answer was lost.
     """
 
     def __init__(self, tries: int = _TRIES) -> None:
@@ -35,6 +37,8 @@ class Retries:
         self.first_wait_seconds = _FIRST_WAIT_SECONDS
         self.longest_wait_seconds = _LONGEST_WAIT_SECONDS
         self.total_seconds: float | None = None
+        self.conflicts = 0
+        self.repeats = 0
 
     def follow(self, properties: Mapping[str, str]) -> None:
         """Use a table's `commit.retry.*`, as Iceberg documents them; what is not set, or no number, stays as it is."""
@@ -64,10 +68,12 @@ def retried(action: Callable[[], Result], retries: Retries | None = None) -> Res
     while True:
         try:
             return action()
-        except (CommitConflictError, CommitUnknownError):
+        except (CommitConflictError, CommitUnknownError) as error:
+            retries.conflicts += isinstance(error, CommitConflictError)
             wait = delay(earlier, retries.first_wait_seconds, retries.longest_wait_seconds)
             earlier += 1
             is_late = retries.total_seconds is not None and time.monotonic() + wait - began > retries.total_seconds
             if earlier >= retries.tries or is_late:
                 raise
+            retries.repeats += 1
             time.sleep(wait)

@@ -29,7 +29,7 @@ from calve.catalog.retry import Retries, retried
 from calve.commit.full_row_deletes import NOT_FOUND
 from calve.commit.mark import CommitTarget, Mark
 from calve.commit.specs import make_global, need_unpartitioned_spec
-from calve.commit.stage import Lose, Report, refuse, stage
+from calve.commit.stage import CommitHooks, Lose, Report, refuse, stage
 from calve.commit.swap import swap
 from calve.engine.java.errors import java_errors
 from calve.errors import CommitConflictError, CommitError
@@ -60,7 +60,6 @@ class Outcome:
         table: The table after this commit; None if nothing was committed.
         held: The files of the branch after the commit; None if nothing was committed.
         is_all: Whether the table now has all of the batches.
-        conflicts: How often another writer was faster.
         not_found: How many rows of a table without a key should have been deleted, and were not there.
     """
 
@@ -74,7 +73,6 @@ class Outcome:
     table: Table | None = None
     held: BranchFileStats | None = None
     is_all: bool = True
-    conflicts: int = 0
     not_found: int = 0
 
     @property
@@ -89,7 +87,7 @@ def append(
     mark: Mark,
     files: Mapping[int, Sequence[ContentFile]],
     summary: Mapping[str, str] | None = None,
-    lose: Lose | None = None,
+    hooks: CommitHooks | None = None,
 ) -> Outcome:
     """Commit the files of staged batches to a table at once, and exactly once however often it is called.
 
@@ -103,8 +101,7 @@ def append(
         files: The files of each batch; a path that appears twice is added once.
         summary: Added to the snapshot's summary, beside `calve.pipeline`, `calve.state` and `calve.batch`. Of several
             snapshots only the last one gets it, because it describes all batches together.
-        lose: Called for each batch, in every attempt and before the swap, with the dead letters of events that
-            turned out not to be rows, often none. Without it such events are an error.
+        hooks: Without them events that turn out not to be rows are an error.
 
     Raises:
         OvertakenError: Another state has committed under this pipeline's name, or a newer copy of this one.
@@ -113,20 +110,21 @@ def append(
         CommitUnknownError: The catalog's answer is lost; repeat the call.
         SinkUnavailableError: The catalog does not answer.
     """
-    report, most, conflicts = Report(dict(summary or {}), lose or refuse, {}, Retries()), len(files), 0
+    lose, retries = hooks or CommitHooks(refuse, Retries())
+    report, most = Report(dict(summary or {}), lose, {}, retries), len(files)
 
     def attempt() -> Outcome:
-        nonlocal most, conflicts
+        nonlocal most
         try:
             return _attempt(catalog, target, mark, files, report, most)
         except CommitConflictError:
-            most, conflicts = max(1, most // 2), conflicts + 1
+            most = max(1, most // 2)
             raise
 
     done = [retried(attempt, report.retries)]
     while not done[-1].is_all:
         done.append(retried(attempt, report.retries))
-    return replace(_joined(done), conflicts=conflicts)
+    return _joined(done)
 
 
 def validate_files(
@@ -339,6 +337,7 @@ def _held(swapped: Swapped) -> BranchFileStats:
         delete_rows=swapped.total("position-deletes") + swapped.total("equality-deletes"),
         snapshots=swapped.snapshots,
         manifests=sum(int(swapped.summary.get(f"manifests-{kind}") or 0) for kind in ("kept", "created")),
+        manifest_list_bytes=swapped.manifest_list_bytes,
         last_maintenance=datetime.fromtimestamp(swapped.replaced_ms // 1000, UTC) if swapped.replaced_ms else None,
     )
 

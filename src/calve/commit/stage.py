@@ -22,7 +22,7 @@ from calve.stop_point import fail_if
 from calve.table.kinds import Limit
 from calve.table.spark_types import check_types
 
-__all__ = ["Lose", "Report", "refuse", "stage"]
+__all__ = ["CommitHooks", "Lose", "Report", "refuse", "stage"]
 
 Lose = Callable[[int, Sequence[bytes]], None]
 """Keeps the dead letters of a batch, as lines of JSON; they replace those of an earlier call for this batch."""
@@ -34,6 +34,19 @@ _MERGE = "keys or files that need a MERGE"
 _REJECTED = "calve.rejected"
 _WHO = ("calve.pipeline", "calve.state")
 _Batches = Mapping[int, Sequence[ContentFile]]
+
+
+class CommitHooks(NamedTuple):
+    """What a commit calls and counts.
+
+    Attributes:
+        lose: Called for each batch, in every attempt and before the swap, with the dead letters of events that turned
+            out not to be rows, often none.
+        retries: How often it is tried; counts the tries.
+    """
+
+    lose: Lose
+    retries: Retries
 
 
 class Report(NamedTuple):

@@ -68,6 +68,7 @@ class Round:
         is_done: Whether nothing was left that is due.
         one_task: Whether it used one core; else all.
         collects: Whether the table lets anybody delete its old files (`gc.enabled`).
+        small_files: The small data files before it.
     """
 
     done: tuple[str, ...]
@@ -75,6 +76,7 @@ class Round:
     is_done: bool
     one_task: bool = True
     collects: bool = True
+    small_files: int = 0
 
 
 class Rounds:
@@ -164,6 +166,7 @@ class Rounds:
             compaction is None or self._is_left,
             one_task and not (need.manifests or need.deletes),
             collects,
+            sum(partition.small for partition in need.branch.partitions),
         )
 
     def _steps(self, need: Need, now: float) -> Iterator[str]:

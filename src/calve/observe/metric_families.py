@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from calve.observe.report import BranchFileStats, KeyIndexStats, NotifyReport, PipelineReport, now
+from calve.observe.report import (
+    COMMIT_BUCKETS,
+    TRY_BUCKETS,
+    BranchFileStats,
+    KeyIndexStats,
+    NotifyReport,
+    PipelineReport,
+    TriesOfCommits,
+    now,
+)
 
 __all__ = ["COUNTERS", "GAUGES", "HISTOGRAMS", "Samples"]
 
 Sample = tuple[list[str], float | int | None]
 Samples = Callable[[PipelineReport], Iterable[Sample]]
+Distribution = Callable[[PipelineReport], tuple[Sequence[int], float]]
+"""The counts by bucket, with one above all, and the sum."""
 
 
 def _one(value: Callable[[PipelineReport], float | int | None]) -> Samples:
@@ -45,6 +56,10 @@ def _key_index(value: Callable[[KeyIndexStats], int]) -> Samples:
     return lambda report: [
         ([name], value(table.key_index)) for name, table in report.tables.items() if table.key_index is not None
     ]
+
+
+def _tries(value: Callable[[PipelineReport], TriesOfCommits]) -> Distribution:
+    return lambda report: (value(report).counts, value(report).sum)
 
 
 def _receivers(value: Callable[[NotifyReport], int]) -> Samples:
@@ -283,6 +298,20 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         _files(lambda files: files.manifests),
     ),
     (
+        "calve_table_manifest_list_bytes",
+        "Size of the list of the table's manifests, which every query reads first; from 100 manifests on.",
+        ("table",),
+        lambda r: [
+            ([n], t.files.manifest_list_bytes) for n, t in r.tables.items() if t.files and t.files.manifest_list_bytes
+        ],
+    ),
+    (
+        "calve_table_small_files",
+        "Small data files of the table (below `small_file_size`) when its maintenance last looked.",
+        ("table",),
+        lambda r: [([n], t.small_files) for n, t in r.tables.items()],
+    ),
+    (
         "calve_table_last_maintenance_timestamp_seconds",
         "Time of the table's last maintenance.",
         ("table",),
@@ -306,5 +335,23 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ),
 )
 
-
-HISTOGRAMS = (("calve_commit_seconds", "How long commits of tables took, since the process started."),)
+HISTOGRAMS: tuple[tuple[str, str, tuple[float, ...], Distribution], ...] = (
+    (
+        "calve_commit_seconds",
+        "How long commits of tables took, since the process started.",
+        COMMIT_BUCKETS,
+        lambda r: (r.commit_times.counts, r.commit_times.sum_seconds),
+    ),
+    (
+        "calve_commit_conflicts_by_commit",
+        "How often another writer was faster than a commit, also one that failed, since the process started.",
+        TRY_BUCKETS,
+        _tries(lambda r: r.commit_conflicts),
+    ),
+    (
+        "calve_commit_retries",
+        "How often a commit was tried again: another writer was faster, or an answer was lost.",
+        TRY_BUCKETS,
+        _tries(lambda r: r.commit_repeats),
+    ),
+)

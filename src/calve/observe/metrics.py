@@ -18,20 +18,16 @@ from prometheus_client.registry import Collector
 from calve.network.host_names import is_local_name
 from calve.observe.health import Health, alive, ready
 from calve.observe.log import Log
-from calve.observe.metric_families import COUNTERS, GAUGES, HISTOGRAMS, Samples
-from calve.observe.report import COMMIT_BUCKETS, PipelineReport
+from calve.observe.metric_families import HISTOGRAMS
+from calve.observe.metric_samples import families
+from calve.observe.report import PipelineReport
 from calve.observe.web_server import Quiet, server_class
 
 __all__ = ["Metrics", "StatusCollector"]
 
 _CHECK_SECONDS = 0.02
 """How often the server checks whether it shall end; the end of each run waits for that."""
-
-
-def _known(reports: Iterable[PipelineReport], samples: Samples) -> Iterator[tuple[str, list[str], float]]:
-    """Yield pipeline, labels and value of every sample that has a value."""
-    for report in reports:
-        yield from ((report.pipeline, labels, value) for labels, value in samples(report) if value is not None)
+_FAMILIES = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
 
 
 class StatusCollector(Collector):
@@ -47,20 +43,19 @@ class StatusCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield every metric with the samples of every pipeline."""
         reports = self._reports()
-        for kind, families in ((CounterMetricFamily, COUNTERS), (GaugeMetricFamily, GAUGES)):
-            for name, text, labels, samples in families:
-                family = kind(name, text, labels=["pipeline", *labels])
-                for pipeline, values, value in _known(reports, samples):
-                    family.add_metric([pipeline, *values], value)
-                yield family
-        for name, text in HISTOGRAMS:
+        merged: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
+        for report in reports or [PipelineReport("")]:
+            for kind, name, text, labels, samples in families(report):
+                family = merged.setdefault(name, _FAMILIES[kind](name, text, labels=["pipeline", *labels]))
+                for values, value in samples if reports else ():
+                    family.add_metric([report.pipeline, *values], value)
+        yield from merged.values()
+        for name, text, bounds, distribution in HISTOGRAMS:
             histogram = HistogramMetricFamily(name, text, labels=["pipeline"])
             for report in reports:
-                totals = list(accumulate(report.commit_times.counts))
-                bounds = [*map(str, COMMIT_BUCKETS), "+Inf"]
-                histogram.add_metric(
-                    [report.pipeline], list(zip(bounds, totals, strict=True)), report.commit_times.sum_seconds
-                )
+                counts, total = distribution(report)
+                buckets = zip([*map(str, bounds), "+Inf"], accumulate(counts), strict=True)
+                histogram.add_metric([report.pipeline], list(buckets), total)
             yield histogram
 
 

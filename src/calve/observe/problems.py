@@ -27,6 +27,9 @@ _LASTING_SECONDS = 120.0
 """An error of a running pipeline that persists occurs again after at most a minute (`backoff`)."""
 _SHOWN = 5
 _MOST_MANIFESTS = 1_000
+_MANIFESTS_HINT = "Maintenance joins manifests: calve maintain, or leave the option maintenance on; commit less often"
+_LIST_BYTES_A_FILE = 1024
+_MOST_SMALL_FILES = 10_000
 
 
 @dataclass(frozen=True)
@@ -126,8 +129,14 @@ def _source(report: PipelineReport) -> Iterator[Problem]:
     for name, table in sorted(report.tables.items()):
         if table.files and table.files.manifests > _MOST_MANIFESTS:
             what = f"{table.files.manifests:,} manifests: every query reads their list first"
-            hint = "Maintenance joins them: calve maintain, or leave the option maintenance on; commit less often"
-            yield Problem("CalveManyManifests", "note", harmless(name), what, hint)
+            yield Problem("CalveManyManifests", "note", harmless(name), what, _MANIFESTS_HINT)
+        if table.files and table.files.manifest_list_bytes > _LIST_BYTES_A_FILE * table.files.data_files:
+            what = f"The list of manifests has {size(table.files.manifest_list_bytes)}, more than 1 KiB for a data file"
+            yield Problem("CalveManifestListTooLarge", "note", harmless(name), what, _MANIFESTS_HINT)
+        if (table.small_files or 0) > _MOST_SMALL_FILES:
+            what = f"{table.small_files:,} small files: they come faster than maintenance joins them"
+            hint = "Commit less often, use coarser partitions, or give maintenance a larger share_of_cores"
+            yield Problem("CalveManySmallFiles", "note", harmless(name), what, hint)
     for address, receiver in sorted(report.notify.items()):
         if receiver.error:
             what = f"{many(receiver.waiting, 'event')} wait: {harmless(receiver.error)}"

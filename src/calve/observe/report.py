@@ -15,9 +15,11 @@ from typing import Any, Literal
 import msgspec
 
 from calve import structs
+from calve.errors import CalveError
 
 __all__ = [
     "COMMIT_BUCKETS",
+    "TRY_BUCKETS",
     "BranchFileStats",
     "CommitReport",
     "CommitTimes",
@@ -27,6 +29,7 @@ __all__ = [
     "RunReport",
     "State",
     "TableReport",
+    "TriesOfCommits",
     "Trouble",
     "now",
 ]
@@ -49,6 +52,18 @@ class Trouble:
     last: datetime | None = None
     count: int = 1
 
+    @staticmethod
+    def of(error: CalveError) -> Trouble:
+        """Return an error that has just occurred."""
+        at = now()
+        return structs.convert({**error.to_dict(), "since": at, "last": at}, Trouble)
+
+    def after(self, old: Trouble | None) -> Trouble:
+        """Return this with the count of the occurrences before it, if it is the same error."""
+        if old is not None and old.error == self.error:
+            self.since, self.count = old.since, old.count + 1
+        return self
+
     def sentence(self) -> str:
         """Return the message and the hint as one sentence."""
         return f"{self.message}. {self.hint}" if self.hint else self.message
@@ -63,6 +78,7 @@ class BranchFileStats:
         delete_rows: Rows in delete files: positions and keys.
         snapshots: The snapshots that the table keeps.
         manifests: The manifests of the last snapshot.
+        manifest_list_bytes: The size of their list; 0: few manifests, or not known.
         last_maintenance: When it was last maintained: by this process, or the newest snapshot of the operation
             `replace`.
     """
@@ -73,6 +89,7 @@ class BranchFileStats:
     delete_rows: int = 0
     snapshots: int = 0
     manifests: int = 0
+    manifest_list_bytes: int = 0
     last_maintenance: datetime | None = None
 
 
@@ -124,6 +141,23 @@ class CommitTimes:
         self.sum_seconds += seconds
 
 
+TRY_BUCKETS = (0, 1, 2, 5, 10, 20)
+"""The upper bounds of the histograms of conflicts and of further tries, by commit."""
+
+
+@dataclass
+class TriesOfCommits:
+    """How often something happened to commits of this process: counts by `TRY_BUCKETS` and one above, and the sum."""
+
+    counts: list[int] = field(default_factory=lambda: [0] * (len(TRY_BUCKETS) + 1))
+    sum: int = 0
+
+    def add(self, times: int) -> None:
+        """Count a commit."""
+        self.counts[bisect_left(TRY_BUCKETS, times)] += 1
+        self.sum += times
+
+
 @dataclass
 class NotifyReport:
     """One receiver of events: how many it has got from this process, how many wait, and how many it never gets.
@@ -156,6 +190,7 @@ class TableReport:
             found nothing to do count only as seconds.
         maintenance_error: Why the last maintenance failed; this does not stop commits.
         files: Its files; None: not known yet.
+        small_files: Its small data files when maintenance last looked; None: it has not.
         key_index: The index of its keys; None: there is none, or it was not used yet.
     """
 
@@ -179,6 +214,7 @@ class TableReport:
     maintenance_seconds: float = 0.0
     maintenance_error: Trouble | None = None
     files: BranchFileStats | None = None
+    small_files: int | None = None
     key_index: KeyIndexStats | None = None
     error: Trouble | None = None
 
@@ -232,6 +268,8 @@ class PipelineReport:
         step_seconds: The time of each step of a batch, of all tasks together, in this process.
         lag_parts: Rows that wait in each part of the source, e.g. a Kafka partition.
         commit_times: How long commits took.
+        commit_conflicts: How often another writer was faster, by commit; also of commits that failed.
+        commit_repeats: How often commits were tried again, for any reason.
     """
 
     pipeline: str
@@ -282,6 +320,8 @@ class PipelineReport:
     step_seconds: dict[str, float] = field(default_factory=dict)
     lag_parts: dict[str, int] = field(default_factory=dict)
     commit_times: CommitTimes = field(default_factory=CommitTimes)
+    commit_conflicts: TriesOfCommits = field(default_factory=TriesOfCommits)
+    commit_repeats: TriesOfCommits = field(default_factory=TriesOfCommits)
 
     @property
     def rows(self) -> int:

@@ -5,7 +5,6 @@ Every method may be called from any thread, takes microseconds and never raises;
 
 from __future__ import annotations
 
-import copy
 import os
 import socket
 import threading
@@ -185,13 +184,13 @@ class PipelineStatus:
             ]
             report.files = replace(files, last_maintenance=max(times, default=None))
 
-    def maintained(self, table: str, seconds: float, has_changed: bool) -> None:
-        """Record a round of maintenance, and whether it changed the table."""
+    def maintained(self, table: str, seconds: float, has_changed: bool, small_files: int) -> None:
+        """Record a round of maintenance, whether it changed the table, and the small files that it found."""
         with self._lock:
             report = self._table(table)
             report.maintenance_rounds += has_changed
             report.maintenance_seconds += seconds
-            report.maintenance_error = None
+            report.maintenance_error, report.small_files = None, small_files
             if has_changed and report.files:
                 report.files.last_maintenance = now()
 
@@ -199,7 +198,7 @@ class PipelineStatus:
         """Record that a table could not be maintained, and why."""
         with self._lock:
             report = self._table(table)
-            report.maintenance_error = _again(report.maintenance_error, _trouble(error))
+            report.maintenance_error = Trouble.of(error).after(report.maintenance_error)
 
     def paused(self, is_paused: bool) -> None:
         """Record whether the pipeline reads nothing because of `calve pause`."""
@@ -238,8 +237,7 @@ class PipelineStatus:
         """Record that they could not be converted, and why."""
         with self._lock:
             report = self._table(table)
-            trouble = _trouble(error)
-            report.converting, report.conversion_error = False, _again(report.conversion_error, trouble)
+            report.converting, report.conversion_error = False, Trouble.of(error).after(report.conversion_error)
 
     def staged(self, batches: int, size_bytes: int = 0) -> None:
         """Record how many batches are durable and not committed yet."""
@@ -270,11 +268,17 @@ class PipelineStatus:
         with self._lock:
             self._report.source, self._report.stopped_tables = condition, sorted(stopped)
 
-    def commit_took(self, table: str, seconds: float, conflicts: int) -> None:
-        """Record how long a commit took, and how often another writer was faster."""
+    def commit_took(self, seconds: float) -> None:
+        """Record how long a commit took."""
         with self._lock:
             self._report.commit_times.add(seconds)
+
+    def commit_tried(self, table: str, conflicts: int, repeats: int) -> None:
+        """Record how often another writer was faster than a commit, and how often it was tried again."""
+        with self._lock:
             self._table(table).commit_conflicts += conflicts
+            self._report.commit_conflicts.add(conflicts)
+            self._report.commit_repeats.add(repeats)
 
     def held_back(self, seconds: float) -> None:
         """Count time in which nothing was read because too many batches wait for a commit."""
@@ -305,13 +309,13 @@ class PipelineStatus:
         """Show an error until `recovered`: a table's, or the pipeline's (one for each step)."""
         self.beat()
         with self._lock:
-            new = _trouble(error)
+            new = Trouble.of(error)
             if table:
-                self._table(table).error = _again(self._table(table).error, new)
+                self._table(table).error = new.after(self._table(table).error)
             else:
                 old = {earlier.step: earlier for earlier in self._report.errors}.get(new.step)
                 others = [earlier for earlier in self._report.errors if earlier is not old]
-                self._report.errors = [*others, _again(old, new)]
+                self._report.errors = [*others, new.after(old)]
 
     def recovered(self, table: str = "", step: str = "") -> bool:
         """Forget the table's error, or the pipeline's (of one step, or all of them); return whether there was one."""
@@ -326,8 +330,7 @@ class PipelineStatus:
 
     def report(self) -> PipelineReport:
         """Return a copy of the report, with the current rate."""
-        with self._lock:
-            return copy.deepcopy(self._current())
+        return structs.decode(self.encoded(), PipelineReport)
 
     def encoded(self) -> bytes:
         """Return the report as JSON, with the current rate; with many tables in a tenth of the time of a copy."""
@@ -385,14 +388,3 @@ def _locations(dlq: str | Sequence[str]) -> list[str]:
         for location in locations
         if location
     ]
-
-
-def _trouble(error: CalveError) -> Trouble:
-    at = now()
-    return structs.convert({**error.to_dict(), "since": at, "last": at}, Trouble)
-
-
-def _again(old: Trouble | None, new: Trouble) -> Trouble:
-    if old is not None and old.error == new.error:
-        new.since, new.count = old.since, old.count + 1
-    return new

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 
 from calve.acknowledge.progress import StagedBatches
 from calve.acknowledge.watermark import complete_through
+from calve.catalog.retry import Retries
 from calve.commit.fence import Outcome, append, snapshot_of
 from calve.commit.key_indexes import KeyIndexes
 from calve.commit.mark import CommitTarget, Mark
+from calve.commit.stage import CommitHooks
 from calve.dead_letters.at_commit import RejectsAtCommit
 from calve.errors import CalveError, CommitError, SinkUnavailableError, UnprocessableError, Verdict
 from calve.ledger.ledger import Ledger
@@ -152,9 +154,9 @@ class TableCommits:
             summary = self._progress.summary(table, last)
             event_time = self._progress.event_time(table, max(files))
         losses = RejectsAtCommit(self._status.name, name, entries, self._letters.io_properties)
-        began = self._now()
+        began, retries = self._now(), Retries()
         try:
-            outcome = append(catalog, target, mark, files, summary, losses.keep)
+            outcome = append(catalog, target, mark, files, summary, CommitHooks(losses.keep, retries))
             rejects = losses.counted()
         except UnprocessableError as error:
             rewritten = self._rewriter.rewrite(catalog, target, mark, entries, error)
@@ -162,8 +164,10 @@ class TableCommits:
             self.queue.rewritten(table, {batch: new.entries for batch, new in rewritten.items()}, self._now())
             self._status.recovered(name)  # perhaps no file is left, and so no commit follows
             return None
+        finally:
+            self._status.commit_tried(name, retries.conflicts, retries.repeats)
         stop_at("commit.after-table")
-        self._status.commit_took(name, self._now() - began, outcome.conflicts)
+        self._status.commit_took(self._now() - began)
         self._announce(table, target, entries, outcome, summary)
         self._announcer.advanced(table, outcome.table, entries, event_time)
         rows = sum(entry.rows for waiting in entries.values() for entry in waiting)

@@ -119,7 +119,7 @@ class TableMaintenance:
             return
         if round.done:
             self._log.info(f"maintained {name}: {', '.join(round.done)}, {round.seconds:.1f} s", table=name)
-        self._status.maintained(name, round.seconds, bool(round.done))
+        self._status.maintained(name, round.seconds, bool(round.done), round.small_files)
         with self._lock:
             table.is_last = False
             table.trigger.ran(round, self._spark.tasks.parallelism, time.monotonic())

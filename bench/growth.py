@@ -4,11 +4,12 @@
     make bench-growth BENCH="--write-mode merge-on-read --rows 10000000 --commits 100 --events 10000 --key-index never"
 
 Files of events are given to a pipeline one after another, each when the one before is readable: a batch, a commit.
-Without `--write-mode` they are appended, with it they update and insert rows of a table that has `--rows` rows.
+Without `--write-mode` they are appended, with it they update rows of a table that keeps about `--rows` rows.
 The table is maintained meanwhile. Maintenance counts in minutes, so `--pace 16` makes it so many times as fast: then
 commits of 0.3 s are to it what commits every five seconds are, and with `--commits 17280` they are a day of these.
-Medians of the first and the last tenth are compared, of files and reads the greatest of both halves. In the end Spark
-compares the table with what was given.
+The metadata file grows until it lists as many snapshots as the table keeps (`--snapshots`), so the first quarter of the
+commits is left out. Medians of the second and the last quarter are compared, of files and reads the greatest of both.
+In the end Spark compares the table with what was given.
 """
 
 from __future__ import annotations
@@ -29,13 +30,14 @@ from pyiceberg.table import StaticTable
 from bench.measure import Figures, measured, parser, shown
 from bench.report import Report
 from bench.upserts import MODES, check, row
+from calve.table.limits import DEFAULTS
 from kit.running import Calve, until
 
 WAIT_SECONDS = 1800
 READS = 100
 """How often the table is read."""
 _SAWTEETH = frozenset({"files", "read s"})
-"""What grows until the next compaction."""
+"""What grows until the next compaction: the greatest counts, not the median."""
 YAML = """
 bench:
   source: {{file: {{path: "*.ndjson", poll_interval: 10ms, settle: 0s}}}}
@@ -55,21 +57,27 @@ CHANGES = """\
         exclude_keys: [op]
 """
 MAINTENANCE = """\
-        maintenance: {{quiet_after: {quiet}s, least_snapshot_age: {age}s, share_of_cores: {share}}}
+        maintenance:
+          quiet_after: {quiet}s
+          max_snapshots: {snapshots}
+          least_snapshot_age: {age}s
+          share_of_cores: {share}
 """
 
 
 def batches(commits: int, events: int, rows: int) -> Iterator[Sequence[int]]:
-    """Yield the keys of each batch: new ones, or, in a table of `rows` rows, mostly those that it has."""
+    """Yield the keys of each batch: new ones, or, of a table of `rows` rows, almost only those that it has."""
     chance = random.Random(7)
     for number in range(1, commits + 1):
         first = number * events
-        yield chance.sample(range(rows + number * 1000), events) if rows else range(first, first + events)
+        yield chance.sample(range(rows + events), events) if rows else range(first, first + events)
 
 
-def maintenance(pace: int) -> str:
-    """Return the settings with which maintenance is so many times as fast."""
-    return MAINTENANCE.format(quiet=600 // pace, age=3600 // pace, share=min(0.05 * pace, 1.0))
+def maintenance(pace: int, snapshots: int) -> str:
+    """Return the settings with which maintenance is so many times as fast, and leaves so many snapshots at most."""
+    share = min(DEFAULTS.share_of_cores * pace, 1.0)
+    quiet, age = (int(limit.total_seconds()) // pace for limit in (DEFAULTS.quiet, DEFAULTS.least_age))
+    return MAINTENANCE.format(quiet=quiet, age=age, share=share, snapshots=snapshots)
 
 
 def metadata(folder: Path) -> Path | None:
@@ -83,7 +91,12 @@ def metadata(folder: Path) -> Path | None:
 
 
 def give(calve: Calve, name: str, texts: Iterable[str]) -> Figures:
-    """Give the pipeline a file of events and wait until it is committed; return the figures of that."""
+    """Give the pipeline a file of events and wait until it is committed; return the figures of that.
+
+    Earlier files go: the source lists its folder all the time.
+    """
+    for earlier in sorted(calve.folder.glob("*.ndjson"))[:-1]:
+        earlier.unlink()
     part = calve.folder / f"{name}.part"
     part.write_text("".join(f"{text}\n" for text in texts))
     before = snapshot(metadata(calve.folder))
@@ -120,19 +133,20 @@ def snapshot(file: Path | None) -> int | None:
 
 
 def compare(figures: list[Figures]) -> Report:
-    """Compare the last tenth of the commits with the first."""
+    """Compare the last quarter of the commits with the second one."""
     report = Report("growth", f"{len(figures)} commits of one table")
-    some = max(len(figures) // 10, 1)
+    quarter = max(len(figures) // 4, 1)
+    parts = {"second quarter": figures[quarter : 2 * quarter] or figures[:1], "last quarter": figures[-quarter:]}
     rows = {
-        name: {key: statistics.median(one[key] for one in part) for key in part[0]}
-        for name, part in {"first tenth": figures[:some], "last tenth": figures[-some:]}.items()
+        name: {
+            key: max(one[key] for one in part) if key in _SAWTEETH else statistics.median(one[key] for one in part)
+            for key in part[0]
+        }
+        for name, part in parts.items()
     }
-    halves = figures[: len(figures) // 2 or 1], figures[len(figures) // 2 :]
-    for key in _SAWTEETH & figures[0].keys():
-        first, last = (max(one[key] for one in half) for half in halves)
-        report.target(f"{key}, most of the second half to the first", last / first, most=1.2)
-    for key in [key for key in figures[0] if key not in _SAWTEETH]:
-        report.target(f"{key}, last tenth to first", rows["last tenth"][key] / rows["first tenth"][key], most=1.2)
+    before, after = rows.values()
+    for key in before:
+        report.target(f"{key}, last quarter to second", after[key] / before[key], most=1.2)
     curves = {key: [(float(at), one[key]) for at, one in enumerate(figures, 1)] for key in figures[0]}
     report.lines(rows, curves, "by number of the commit")
     return report
@@ -145,13 +159,14 @@ def main() -> None:
     options.add_argument("--key-index", choices=("auto", "never"), default="auto", help="with merge-on-read")
     options.add_argument("--format-version", type=int, choices=(2, 3), default=2, help="with --write-mode")
     options.add_argument("--pace", type=int, default=1, help="how many times as fast maintenance is")
+    options.add_argument("--snapshots", type=int, default=DEFAULTS.max_snapshots, help="that the table keeps at most")
     options.add_argument("--rows", type=int, default=0, help="of the table before, with --write-mode")
     chosen = options.parse_args()
     last = {key: row(key, 0) for key in range(max(chosen.rows, chosen.events))}
     with tempfile.TemporaryDirectory(prefix="calve-bench-") as place:
         how = {"mode": chosen.write_mode, "key_index": chosen.key_index, "version": chosen.format_version}
         more = CHANGES.format(**how) if chosen.write_mode else ""
-        calve = Calve(Path(place) / "calve", YAML.format(more=more + maintenance(chosen.pace)))
+        calve = Calve(Path(place) / "calve", YAML.format(more=more + maintenance(chosen.pace, chosen.snapshots)))
         calve.start()
         try:
             give(calve, "000000", last.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,9 +16,18 @@ from calve.commit.branch_files import BranchFile, BranchFiles
 from calve.commit.key_index import CommitNote, FileKeys, KeyIndex
 from calve.commit.key_state import UnusableIndexError
 from calve.compiled.key_runs import DamagedRunError
+from commit.test_key_search import KINDS
 
 KEYS = 30
 PART_ROWS = 3
+TYPES = {
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "string": pa.string(),
+    "uuid": pa.binary(16),
+    "decimal(38, 3)": pa.decimal128(38, 3),
+}
+"""The types of keys, as a search compares them."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +39,19 @@ class Snapshot:
 
 
 class Lake:
-    """A table whose keys are numbers, and the index of a pipeline.
+    """A table, and the index of a pipeline. Its keys have one or more columns; here each is a number.
+
+    Args:
+        kinds: The types of the columns.
 
     Attributes:
         stale: Rows that the index has found although they were deleted already.
         found: Damage that was noticed.
     """
 
-    def __init__(self, folder: Path, seed: int, version: int) -> None:
+    def __init__(self, folder: Path, seed: int, version: int, kinds: Sequence[str] = ("long",)) -> None:
         self.random, self.version, self.folder = random.Random(seed), version, folder / "index"
+        self.kinds = kinds
         self.keys: dict[str, list[int | None]] = {}
         self.snapshots: dict[int, Snapshot] = {0: Snapshot(None, {})}
         self.expired: set[int] = set()
@@ -80,11 +93,19 @@ class Lake:
 
     # What an index sees of it
 
+    def columns(self, keys: Sequence[int | None]) -> pa.Table:
+        """Return the columns of keys; the last one has half of the values that the key has."""
+        values = [
+            [None if key is None else KINDS[kind](key // 2 if at else key) for key in keys]
+            for at, kind in enumerate(self.kinds)
+        ]
+        columns = [pa.chunked_array([pa.array(one, TYPES[kind])]) for one, kind in zip(values, self.kinds, strict=True)]
+        return pa.table(columns, [f"k{at}" for at in range(len(columns))])
+
     def keys_of(self, files: Mapping[str, BranchFile]) -> Iterator[FileKeys]:
         for path in files:
             for start in range(0, len(self.keys[path]), PART_ROWS):
-                column = pa.chunked_array([pa.array(self.keys[path][start : start + PART_ROWS], pa.int64())])
-                yield FileKeys(path, start, pa.table([column], ["k0"]))
+                yield FileKeys(path, start, self.columns(self.keys[path][start : start + PART_ROWS]))
 
     def deleted(self, path: str) -> RowNumbers:
         return np.array(sorted(self.files[path][1]), np.int64)
@@ -110,8 +131,9 @@ class Lake:
             try:
                 branch = self.branch()
                 self.index.follow(branch, _Reader(self))
-                for part in self.keys_of(branch.files):
-                    assert set(self.index.lacking(part).tolist()) <= self.files[part.path][1], part.path
+                for path in branch.files:
+                    lacking = self.index.lacking(FileKeys(path, 0, self.columns(self.keys[path])))
+                    assert set(lacking.tolist()) <= self.files[path][1], path
                 return branch
             except DamagedRunError:
                 self.found += 1
@@ -135,7 +157,7 @@ class Lake:
             others = [key for key in self.random.sample(range(KEYS), 2) if key not in keys]  # INSERT
             added.append(self.write([*kept, *others]))
             wanted |= set(keys)
-        bits = self.index.bits(pa.table([pa.array(sorted(wanted), pa.int64())], ["k0"]))
+        bits = self.index.bits(self.columns(sorted(wanted)))
         for path, numbers in self.index.find(bits, branch):
             hits = set(numbers.tolist())
             self.stale += len(hits & self.files[path][1])

@@ -20,7 +20,7 @@ from calve.commit.key_search import KeySearch
 from calve.commit.key_state import UnusableIndexError
 from calve.errors import InvariantError
 from calve.table.arrow_schema import arrow_schema
-from commit.made_lake import Lake
+from commit.made_lake import KEYS, Lake
 from commit.test_key_search import KINDS, rows_of, table_of, written
 from kit.compiled_core import needs_core
 from kit.examples import examples
@@ -29,7 +29,7 @@ pytestmark = needs_core
 SECRET = np.array([3, 4], np.uint64)
 OTHERS = ("adds", "adds", "deletes", "rewrites", "overwrites", "goes_back", "goes_back_two", "brings_back", "expires")
 ACCIDENTS = ("is_refused", "restarts", "loses", "keeps", "restores", "damages", "fails")
-STEPS = 60
+STEPS = 100
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +39,11 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(key_levels, "_SMALL_ROWS", 5)
 
 
-def lived(folder: Path, seed: int, version: int, words: tuple[str, ...], steps: int = STEPS) -> Lake:
+def lived(
+    folder: Path, seed: int, version: int, words: tuple[str, ...], steps: int = STEPS, kinds: tuple[str, ...] = ("long",)
+) -> Lake:
     """Let things happen to a table between commits; each commit compares what it deletes with every live row."""
-    lake = Lake(folder / f"{seed}", seed, version)
+    lake = Lake(folder / f"{seed}", seed, version, kinds)
     for _ in range(steps):
         for word in lake.random.choices(words, k=lake.random.choice((0, 0, 1, 2))):
             if version > 2 or word != "brings_back":
@@ -50,15 +52,28 @@ def lived(folder: Path, seed: int, version: int, words: tuple[str, ...], steps: 
     return lake
 
 
-@pytest.mark.parametrize("version", [2, 3])
-def test_a_commit_finds_every_older_row_whatever_happened_to_table_and_index(tmp_path: Path, version: int) -> None:
-    for seed in range(examples(3)):
-        lake = lived(tmp_path, seed, version, OTHERS + ACCIDENTS)
+@pytest.mark.parametrize(
+    ("version", "kinds"),
+    [
+        (2, ("long",)),
+        (3, ("long",)),
+        (3, ("string",)),
+        (2, ("uuid",)),
+        (3, ("decimal(38, 3)",)),
+        (2, ("int", "string")),
+        (3, ("int", "string")),
+    ],
+)
+def test_each_of_100_commits_finds_every_older_row_whatever_happened_to_table_and_index(
+    tmp_path: Path, version: int, kinds: tuple[str, ...]
+) -> None:
+    for seed in range(examples(1)):
+        lake = lived(tmp_path, hash((seed, *map(len, kinds))), version, OTHERS + ACCIDENTS, kinds=kinds)
         assert lake.found
 
 
 def test_a_lone_writer_finds_no_row_that_is_deleted_already(tmp_path: Path) -> None:
-    lake = lived(tmp_path, 1, 3, ("adds", "rewrites", "is_refused", "expires"))
+    lake = lived(tmp_path, 1, 3, ("adds", "rewrites", "is_refused", "expires"), steps=60)
     assert lake.stale == 0
     lake.follow()
     assert lake.index.rows <= 2 * sum(len(lake.keys[path]) for path in lake.files) + key_index.RUN_ROWS
@@ -123,7 +138,7 @@ def test_find_changes_nothing(tmp_path: Path) -> None:
     lake = lived(tmp_path, 5, 3, ("adds",), steps=9)
     branch = lake.follow()
     before = {path.name: path.read_bytes() for path in lake.folder.iterdir()}
-    keys = lake.index.bits(pa.table([pa.array(range(30), pa.int64())], ["k0"]))
+    keys = lake.index.bits(lake.columns(range(KEYS)))
     hits = [sorted((path, rows.tolist()) for path, rows in lake.index.find(keys, branch)) for _ in range(2)]
     assert hits[0] == hits[1]
     assert {path.name: path.read_bytes() for path in lake.folder.iterdir()} == before
@@ -132,7 +147,7 @@ def test_find_changes_nothing(tmp_path: Path) -> None:
 def test_an_index_that_is_intact_and_wrong_stops_the_commit(tmp_path: Path) -> None:
     lake = lived(tmp_path, 5, 3, ("adds",), steps=9)
     branch = lake.follow()
-    keys = lake.index.bits(pa.table([pa.array(range(30), pa.int64())], ["k0"]))
+    keys = lake.index.bits(lake.columns(range(KEYS)))
     short = {path: file._replace(rows=1) for path, file in branch.files.items()}
     with pytest.raises(InvariantError, match="is wrong: it has row") as wrong:
         list(lake.index.find(keys, branch._replace(files=short)))

@@ -58,8 +58,14 @@ COLUMNS: dict[str, tuple[str, Any]] = {
 }
 
 
-MORE: dict[int, tuple[str, Any]] = {2: ("time", "10:11:12.000001"), 3: ("variant", {"a": [1, None, "x"]})}
-"""Types that only the search by position can keep, by format version: Spark has no times."""
+MORE: dict[int, dict[str, tuple[str, Any]]] = {
+    2: {"time": ("time", "10:11:12.000001")},
+    3: {
+        "variant": ("variant", {"a": [1, None, "x", 1.5]}),
+        "within": ("struct<n: int, v: variant>", {"n": 1, "v": ["y"]}),
+    },
+}
+"""Types by format version; only the search by position can keep times, which Spark has not."""
 
 
 @pytest.mark.parametrize(("mode", "version"), [("merge-on-read", 2), ("merge-on-read", 3), ("copy-on-write", 3)])
@@ -67,7 +73,7 @@ def test_a_value_of_any_type_is_kept_exactly_however_many_updates_it_takes(
     spark: SparkSession, tmp_path: Path, mode: Any, version: int
 ) -> None:
     catalog = named(spark, tmp_path)
-    kinds = {**COLUMNS, **({"more": MORE[version]} if mode == "merge-on-read" else {})}
+    kinds = {**COLUMNS, **MORE[version]}
     values = {name: value for name, (_, value) in kinds.items()}
     columns = [{"name": name, "type": kind, "required": name == "text"} for name, (kind, _) in kinds.items()]
     schema = identified(schema_from_columns([{"name": "id", "type": "long"}, *columns]), ["id"]).model_dump()

@@ -14,7 +14,7 @@ import pytest
 from calve.cli.maintenance_plan import lines, plan
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
-from calve.maintenance.by_need import BOUNDS_METADATA, Rounds
+from calve.maintenance.by_need import BOUNDS_METADATA, MERGES_MANIFESTS, Rounds
 from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.orphans import remove_orphans
 from calve.record.target import WriteMode
@@ -160,11 +160,15 @@ def test_few_small_files_of_a_sorted_table_are_joined_in_order_beside_deletes_by
     limits = replace(LIMITS, quiet=timedelta(minutes=10))
     merges, by_position = (Rounds(beside(table, mode), limits) for mode in get_args(WriteMode)[:0:-1])
     assert merges.need().compaction is None
+    assert MERGES_MANIFESTS not in merges.need().properties
     with monkeypatch.context() as patch:
         patch.setattr("calve.maintenance.by_need.SORTED_BYTES", 0)
         assert by_position.need().compaction is None
     found = by_position.run()
     assert any("6 data files joined into 1" in step for step in found.done)
+    assert table.java.properties().get(MERGES_MANIFESTS) == "20"
+    table.java.updateProperties().set(MERGES_MANIFESTS, "50").commit()
+    assert not by_position.need().properties
     [[path]] = files_of(table).values()
     assert pq.ParquetFile(path).read(["n"])["n"].to_pylist() == [number // 2 for number in range(11, -1, -1)]
     assert table.rows() == table.with_pyiceberg() == table.oracle

@@ -211,16 +211,6 @@ def test_a_column_that_spark_cannot_read_is_told_at_the_start_where_spark_finds_
     SinkTargets(Tables(t=timed), settings, "t", Log("p")).open()
 
 
-def test_a_variant_cannot_be_kept_by_spark_in_an_update_that_lacks_it():
-    fields = [NestedField(1, "id", LongType(), required=True), NestedField(2, "any", VariantType())]
-    schema = Schema(*fields, identifier_field_ids=[1])
-    free = Table("t", "u", "/t", schema.model_dump_json(), '{"spec-id":0,"fields":[]}', format_version=3)
-    keeping = {"table_identifier": "t", "operation": "${/op}", "partial_updates": "keep"}
-    with pytest.raises(UnsupportedError, match=r"write_mode: copy-on-write, cannot handle any \(variant\)"):
-        SinkTargets(Tables(t=free), IcebergSettings(**keeping, write_mode="copy-on-write"), "t", Log("p")).open()
-    SinkTargets(Tables(t=free), IcebergSettings(**keeping), "t", Log("p")).open()
-
-
 def test_rows_are_not_deleted_by_a_key_that_readers_in_java_mistake():
     inner = StructType(NestedField(3, "code", FixedType(3), required=True))
     fields = [NestedField(1, "id", LongType(), required=True), NestedField(2, "of", inner, required=True)]

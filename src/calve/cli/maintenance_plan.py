@@ -77,10 +77,10 @@ def _decisions(need: Need, limits: MaintenanceLimits) -> Iterator[dict[str, Any]
         need.manifests,
         f"{many(need.branch.manifests, 'manifest')} of data files; above {MOST_MANIFESTS} they are joined",
     )
-    wanted = "nobody has set write.metadata.delete-after-commit.enabled, so every commit leaves a file for ever"
-    yield _decision(
-        "metadata", need.metadata, wanted if need.metadata else "the table's properties say what happens to old files"
-    )
+    unset = ", ".join(need.properties)
+    wanted = f"nobody has set {unset}, so commits leave files for ever, or read more than they must"
+    why = wanted if need.properties else "the table's properties bound its metadata"
+    yield _decision("metadata", need.properties, why)
     orphans = "once a day, at least three days old" if limits.orphans else "switched off"
     yield _decision("orphans", False, f"{orphans}; `--only orphans --dry-run` counts them")
 

@@ -185,7 +185,7 @@ def _read(path: str, io_properties: dict[str, str]) -> pa.Table:
 
 def _names(schema: Any, rows: pa.Table) -> list[tuple[int, str]]:
     """Return the columns of rows that the table still has, with their current names."""
-    numbers = [_number(field) for field in rows.schema]
+    numbers = [number for number in map(_number, rows.schema) if number is not None]
     return [(number, str(schema.findColumnName(number))) for number in numbers if schema.findField(number) is not None]
 
 
@@ -196,8 +196,10 @@ def _path(catalog: Catalog, schema: Any, number: int) -> tuple[str, ...]:
     return (*(_path(catalog, schema, above) if above is not None else ()), str(schema.findField(number).name()))
 
 
-def _number(field: pa.Field) -> int:
-    return int(field.metadata[_FIELD_ID])
+def _number(field: pa.Field) -> int | None:
+    """Return the id of a field; the parts of a variant have none."""
+    number = (field.metadata or {}).get(_FIELD_ID)
+    return None if number is None else int(number)
 
 
 def _keys(rows: pa.Table, keys: Mapping[str, int]) -> pa.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,10 +18,14 @@ from calve.observe.humanize import many
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
 from calve.table.limits import MaintenanceLimits
 
-__all__ = ["BOUNDS_METADATA", "MOST_MANIFESTS", "Need", "Round", "Rounds"]
+__all__ = ["BOUNDS_METADATA", "MERGES_MANIFESTS", "MOST_MANIFESTS", "Need", "Round", "Rounds"]
 
 BOUNDS_METADATA = "write.metadata.delete-after-commit.enabled"
 """The property with which a commit deletes the metadata file that falls out of the table's log."""
+MERGES_MANIFESTS = "commit.manifest.min-count-to-merge"
+"""The property with the number of manifests that a commit merges."""
+_MERGED_MANIFESTS = "20"
+"""A commit by position reads all manifests: a fifth of Iceberg's 100 takes a third of the JVM's work from it."""
 MOST_MANIFESTS = 200
 """Of data files; a table with very many files may have more."""
 _FULL_MANIFEST = 2_000
@@ -43,7 +47,7 @@ class Need:
         expiry: The snapshots that may go.
         deletes: Whether many rows are deleted by position, so that readers waste time on them.
         manifests: Whether there are too many.
-        metadata: Whether old metadata files stay for ever, because nobody has decided about them.
+        properties: Those of the table that nobody has set, and that keep its commits cheap.
     """
 
     branch: BranchState
@@ -51,11 +55,11 @@ class Need:
     expiry: Expiry
     deletes: bool
     manifests: bool
-    metadata: bool
+    properties: Mapping[str, str]
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.compaction or self.expiry.is_due or self.deletes or self.manifests or self.metadata)
+        return bool(self.compaction or self.expiry.is_due or self.deletes or self.manifests or self.properties)
 
 
 @dataclass(frozen=True)
@@ -118,8 +122,15 @@ class Rounds:
             expiry(branch.history, self._limits, at, self._expired),
             self._has_deletes(branch, at),
             self._context.is_main and branch.manifests > max(MOST_MANIFESTS, files // _FULL_MANIFEST),
-            bool(branch.history.count) and BOUNDS_METADATA not in branch.history.properties,
+            self._unset_properties(branch),
         )
+
+    def _unset_properties(self, branch: BranchState) -> dict[str, str]:
+        wanted = {BOUNDS_METADATA: "true"}
+        if self._write_mode == MERGE_ON_READ:
+            wanted[MERGES_MANIFESTS] = _MERGED_MANIFESTS
+        is_used = bool(branch.history.count)
+        return {name: wanted[name] for name in wanted if is_used and name not in branch.history.properties}
 
     def _compaction(self, branch: BranchState, now: float) -> Compaction | None:
         """Return what is compacted next. Files of a sorted table that is written now must be few enough to copy."""
@@ -191,10 +202,13 @@ class Rounds:
                 self._inspector.java.expire(table, list(need.expiry.ids))
             self._expired = time.time()
             yield f"{many(len(need.expiry.ids), 'snapshot')} expired"
-        if need.metadata:
-            with maintaining("bound the metadata files", self._context):
-                self._context.load().updateProperties().set(BOUNDS_METADATA, "true").commit()
-            yield f"{BOUNDS_METADATA} set"
+        if need.properties:
+            with maintaining("set the properties", self._context):
+                update = self._context.load().updateProperties()
+                for name, value in need.properties.items():
+                    update.set(name, value)
+                update.commit()
+            yield f"{', '.join(need.properties)} set"
 
     def _by_action(self, need: Need, now: float, options: dict[str, str], where: Any = None) -> RewrittenFiles:
         """Rewrite with Iceberg's action, unless a commit by position would come in between, and it would fail."""

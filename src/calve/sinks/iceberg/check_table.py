@@ -31,8 +31,7 @@ def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColum
         _check_key(table, Key(table, settings.key_columns))
     if settings.changes and settings.write_mode == COPY_ON_WRITE:
         option = f"write_mode: {settings.write_mode}"
-        limits = Limit.NO_MERGE | Limit.NO_KEEP if settings.partial_updates == "keep" else Limit.NO_MERGE
-        check_types(table, option, limits, "start", f"Remove {option}")
+        check_types(table, option, Limit.NO_MERGE, "start", f"Remove {option}")
 
 
 def check_has_deletes(table: Table) -> None:

@@ -36,20 +36,32 @@ pub enum LogicalType {
 pub struct Fields {
     fields: Vec<(Vec<u8>, LogicalType)>,
     numbers: HashMap<Vec<u8>, usize>,
+    has_defaults: bool,
 }
 
 impl Fields {
-    pub fn new(fields: Vec<(Vec<u8>, LogicalType)>) -> Fields {
+    pub fn new(fields: Vec<(Vec<u8>, LogicalType)>, has_defaults: bool) -> Fields {
         let numbers = fields.iter().enumerate().map(|(number, (name, _))| (name.clone(), number)).collect();
-        Fields { fields, numbers }
+        Fields { fields, numbers, has_defaults }
     }
 
-    /// What is said of a key, which is perhaps that of the field with a number.
+    /// What is said of a key, which is perhaps that of the field with a number; counts the known ones.
     #[inline(always)]
-    pub fn logical_type(&self, number: usize, key: Text) -> Fast<&LogicalType> {
-        match self.fields.get(number) {
-            Some((name, logical_type)) if !key.escaped && key.raw == name.as_slice() => Ok(logical_type),
-            _ => key.with(|key| self.numbers.get(key).map_or(&LogicalType::AsIs, |&number| &self.fields[number].1)),
+    pub fn logical_type(&self, number: usize, key: Text, known: &mut usize) -> Fast<&LogicalType> {
+        let logical_type = match self.fields.get(number) {
+            Some((name, logical_type)) if !key.escaped && key.raw == name.as_slice() => Some(logical_type),
+            _ => key.with(|key| self.numbers.get(key).map(|&number| &self.fields[number].1))?,
+        };
+        *known += logical_type.is_some() as usize;
+        Ok(logical_type.unwrap_or(&LogicalType::AsIs))
+    }
+
+    /// Refuses an object with so many of the fields if the others may have defaults.
+    pub fn check(&self, known: usize) -> Fast<()> {
+        if self.has_defaults && known < self.fields.len() {
+            Err(NeedsExact)
+        } else {
+            Ok(())
         }
     }
 }
@@ -71,11 +83,12 @@ impl LogicalType {
             }
             (LogicalType::Utc, b'"') => utc(parser.string()?, out),
             (LogicalType::Struct(fields), b'{') => {
-                let mut number = 0;
+                let (mut number, mut known) = (0, 0);
                 members(parser, out, |key| {
                     number += 1;
-                    fields.logical_type(number - 1, key)
-                })
+                    fields.logical_type(number - 1, key, &mut known)
+                })?;
+                fields.check(known)
             }
             (LogicalType::Map(values), b'{') => members(parser, out, |_| Ok(values)),
             (LogicalType::Array(values), b'[') => elements(parser, out, values),

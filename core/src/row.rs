@@ -80,7 +80,7 @@ impl<'a> Row<'a> {
             _ => return Err(NeedsExact),
         };
         out.push(b'{');
-        let first = out.len();
+        let (first, mut known) = (out.len(), 0);
         for (number, member) in self.members.iter().enumerate().filter(|(_, member)| member.is_told) {
             if out.len() > first {
                 out.push(b',');
@@ -88,12 +88,14 @@ impl<'a> Row<'a> {
             member.key.copy(out);
             out.push(b':');
             match fields {
-                Some(fields) => fields.logical_type(number, member.key)?.write(&mut Parser::new(member.value), out)?,
+                Some(fields) => {
+                    fields.logical_type(number, member.key, &mut known)?.write(&mut Parser::new(member.value), out)?
+                }
                 None => out.extend_from_slice(member.value),
             }
         }
         out.push(b'}');
-        Ok(())
+        fields.map_or(Ok(()), |fields| fields.check(known))
     }
 
     /// Whether none of these fields had another value before; what is only written otherwise is not decided.

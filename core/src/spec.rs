@@ -166,10 +166,10 @@ impl<'a> Spec<'a> {
             "timestamp" => LogicalType::Timestamp(self.number()?),
             "utc" => LogicalType::Utc,
             "struct" => {
-                let count: usize = self.number()?;
+                let (has_defaults, count) = (self.flag()?, self.number::<usize>()?);
                 let fields =
                     (0..count).map(|_| Some((self.text()?.into(), self.logical_type()?))).collect::<Option<_>>()?;
-                LogicalType::Struct(Fields::new(fields))
+                LogicalType::Struct(Fields::new(fields, has_defaults))
             }
             "array" => LogicalType::Array(Box::new(self.logical_type()?)),
             "map" => LogicalType::Map(Box::new(self.logical_type()?)),

@@ -70,6 +70,12 @@ def test_a_wrong_command_line_is_exit_code_2(shell: Shell, arguments: list[str])
     assert "Error: " in result.stderr
 
 
+def test_a_name_where_none_is_expected_is_told_with_its_option(shell: Shell) -> None:
+    assert "write --pipeline orders or --table orders" in shell("dlq", "show", "orders").stderr
+    assert "calve status takes no argument; a b is too much: write --pipeline a" in shell("status", "a", "b").stderr
+    assert shell("doctor", "extra").stderr.endswith("calve doctor takes no argument; extra is too much\n")
+
+
 def test_ctrl_c_is_quiet(shell: Shell, pipelines: Pipelines) -> None:
     def interrupted(*_: object) -> int:
         raise KeyboardInterrupt

@@ -84,3 +84,12 @@ def test_a_failure_is_tried_again_after_its_wait() -> None:
     trigger.failed(30.0, 1002.0)
     assert not trigger.is_due(1031.0)
     assert trigger.is_due(1032.0)
+
+
+def test_a_quiet_table_with_retention_is_inspected_every_hour() -> None:
+    for retention, is_due in ((None, False), (timedelta(days=90), True)):
+        trigger = Trigger(replace(LIMITS, retention=retention))
+        trigger.committed(1, 1, 0.0)
+        trigger.ran(NOTHING, 2, 1000.0)
+        assert not trigger.is_due(1000.0 + 3599)
+        assert trigger.is_due(1000.0 + 3601) is is_due

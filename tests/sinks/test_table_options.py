@@ -28,13 +28,17 @@ def test_the_first_entry_that_matches_a_name_replaces_the_settings_of_the_sink()
     settings = parsed(
         {"name": "shop.orders", "identifier_columns": ["id"], "upsert": True, "commit_interval": "10s"},
         {"regex": r"shop\.(audit|log)_\d+", "branch": "raw", "column_types": {"at": "date"}},
-        {"name": "shop.o*", "write_mode": "copy-on-write", "on_type_mismatch": "dlq"},
+        {"name": "shop.o*", "write_mode": "copy-on-write", "on_type_mismatch": "dlq", "retention": "90d"},
         column_types={"at": "timestamptz", "n": "int"},
     )
     orders, other = settings.of("shop.orders"), settings.of("shop.others")
     assert (orders.upsert, orders.identifier_columns, orders.write_mode) == (True, ["id"], "merge-on-read")
     assert (other.upsert, other.write_mode, other.on_type_mismatch) == (False, "copy-on-write", "dlq")
     assert (orders.commit_interval, other.commit_interval) == (timedelta(seconds=10), timedelta(minutes=5))
+    assert other.limits
+    assert other.limits.retention == timedelta(days=90)
+    assert orders.limits
+    assert orders.limits.retention is None
     assert settings.of("shop.audit_12").column_types == {"at": "date", "n": "int"}
     assert settings.of("shop.audit_12x").branch is None, "a regular expression matches the whole name"
     assert settings.changes
@@ -55,6 +59,8 @@ def test_the_first_entry_that_matches_a_name_replaces_the_settings_of_the_sink()
         ({"name": "shop.a", "column_types": {"a": "texts"}}, "tables[0].column_types.a"),
         ({"name": "shop.a", "up_sert": True}, "upsert"),
         ({"name": "shop.a", "on_dropped_column": "keep"}, "tables[0].on_dropped_column: needs schema_evolution"),
+        ({"name": "shop.a", "retention": "3m"}, "must be at least 1h"),
+        ({"name": "shop.a", "retention": "90d", "maintenance": False}, "switched off"),
     ],
 )
 def test_what_an_entry_cannot_be_is_said_at_its_place(entry: dict[str, Any], said: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from calve.errors import CalveError
@@ -68,6 +69,8 @@ def _figures(need: Need) -> dict[str, int]:
 def _decisions(need: Need, limits: MaintenanceLimits) -> Iterator[dict[str, Any]]:
     from calve.maintenance.by_need import MOST_MANIFESTS
 
+    if limits.retention is not None:
+        yield _decision("retention", need.old, _why_old(need, limits.retention))
     yield _decision("compact", need.compaction, _why_compact(need, limits))
     share = f"{need.branch.deleted_share:.0%} of the rows are deleted by position"
     yield _decision("deletes", need.deletes, f"{share}; files with more than 30 % are rewritten when these are so many")
@@ -99,6 +102,13 @@ def _why_compact(need: Need, limits: MaintenanceLimits) -> str:
         f"no partition has {limits.small_files} files below {size(limits.small_bytes)} (the most are {most:,}), or "
         f"files that would fill one of {size(need.branch.target_bytes)}, or five to join and no new one for {quiet}"
     )
+
+
+def _why_old(need: Need, retention: timedelta) -> str:
+    age = duration(retention.total_seconds())
+    if need.old is None:
+        return f"no file has only rows that are older than {age}, by event_time or the table's partitions"
+    return f"all rows of {many(len(need.old.files), 'file')} are older than {age}, by {harmless(need.old.column)}"
 
 
 def _why_expire(need: Need, limits: MaintenanceLimits) -> str:

@@ -12,6 +12,7 @@ from calve.maintenance.compact import rewrite_deletes
 from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.join import SORTED_BYTES, join
 from calve.maintenance.old_snapshots import Expiry, expiry
+from calve.maintenance.retention import OldRows, Retention
 from calve.maintenance.rewrite import ANY_DELETE, NO_SIZE, RewrittenFiles, maintaining, rewrite
 from calve.maintenance.small_files import Compaction, compaction
 from calve.observe.humanize import many
@@ -48,6 +49,7 @@ class Need:
         deletes: Whether many rows are deleted by position, so that readers waste time on them.
         manifests: Whether there are too many.
         properties: Those of the table that nobody has set, and that keep its commits cheap.
+        old: The files whose rows are older than the retention.
     """
 
     branch: BranchState
@@ -56,10 +58,12 @@ class Need:
     deletes: bool
     manifests: bool
     properties: Mapping[str, str]
+    old: OldRows | None
 
     def __bool__(self) -> bool:
         """Whether there is anything to do."""
-        return bool(self.compaction or self.expiry.is_due or self.deletes or self.manifests or self.properties)
+        upkeep = self.compaction or self.expiry.is_due or self.deletes or self.manifests or self.properties
+        return bool(upkeep or self.old)
 
 
 @dataclass(frozen=True)
@@ -100,6 +104,7 @@ class Rounds:
         self._write_mode = context.target.write_mode
         self._is_left = False
         self._inspector = BranchInspector(context)
+        self._retention = Retention(context, limits)
         self._expired = 0.0
         self._cleaned = 0.0
 
@@ -115,6 +120,7 @@ class Rounds:
         """
         with maintaining("look at the table", self._context):
             branch, at = self._inspector.inspect(self._limits), time.time() if now is None else now
+            old = self._retention.find(branch.table, at)
         files = sum(partition.files for partition in branch.partitions)
         return Need(
             branch,
@@ -123,6 +129,7 @@ class Rounds:
             self._has_deletes(branch, at),
             self._context.is_main and branch.manifests > max(MOST_MANIFESTS, files // _FULL_MANIFEST),
             self._unset_properties(branch),
+            old,
         )
 
     def _unset_properties(self, branch: BranchState) -> dict[str, str]:
@@ -181,6 +188,10 @@ class Rounds:
         )
 
     def _steps(self, need: Need, now: float) -> Iterator[str]:
+        if need.old:
+            with maintaining("delete old rows", self._context):
+                files, rows = self._retention.delete(need.old)
+            yield f"{many(rows, 'row')} in {many(files, 'file')} deleted: {need.old.column} is past its retention"
         if compaction := need.compaction:
             where = self._inspector.where(need.branch.table, compaction.partitions)
             rewritten = join(self._context, compaction.options, where) or self._by_action(

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from calve.maintenance.by_need import Round
+from calve.maintenance.retention import RETENTION_SECONDS
 from calve.table.limits import MaintenanceLimits
 
 __all__ = ["Trigger"]
@@ -61,7 +62,8 @@ class Trigger:
         quiet = self.limits.quiet.total_seconds()
         is_full = self.files >= self.limits.small_files
         is_quiet = self.inspected_at < self.committed_at + quiet <= now
-        return self.more or is_full or is_quiet or (self.waits and now - self.inspected_at >= quiet)
+        ages = self.limits.retention is not None and now - self.inspected_at >= RETENTION_SECONDS
+        return self.more or is_full or is_quiet or ages or (self.waits and now - self.inspected_at >= quiet)
 
     def ran(self, round: Round, cores: int, now: float) -> None:
         """Record a round, and rest as the share of the cores wants it.

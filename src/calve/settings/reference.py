@@ -21,7 +21,7 @@ Generated from the settings classes by `make docs`; do not edit. `calve schema` 
 
 | value | how it is written |
 |---|---|
-| a duration | `500ms`, `30s`, `5m`, `1h` or `PT5M` |
+| a duration | `500ms`, `30s`, `5m`, `1h`, `90d` or `PT5M` |
 | a size | `64mb` or `1gb` |
 | from the environment | `${env:NAME}`, `${env:NAME:-default}` |
 | from a file, e.g. a mounted secret | `${file:PATH}`, without the line end behind it |

@@ -18,7 +18,7 @@ __all__ = ["json_schema", "yaml_value"]
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _ENVIRONMENT = {"type": "string", "pattern": r"\$\{(env|file):[^}]*\}"}
 _TEXT: dict[str, Any] = {"type": ["string", "number", "boolean"]}
-_DURATION = {"type": "string", "pattern": r"^\s*([0-9]+\s*(ms|s|m|h)|[Pp]\S*)\s*$|\$\{(env|file):"}
+_DURATION = {"type": "string", "pattern": r"^\s*([0-9]+\s*(ms|s|m|h|d)|[Pp]\S*)\s*$|\$\{(env|file):"}
 _SIZE = {"type": "string", "pattern": r"^\s*[0-9]+(\.[0-9]+)?\s*([bB]|[kmgtKMGT][bB])\s*$|\$\{(env|file):"}
 
 

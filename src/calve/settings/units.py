@@ -7,17 +7,17 @@ from datetime import timedelta
 
 __all__ = ["duration", "duration_text", "size", "size_text"]
 
-_SIMPLE = re.compile(r"(0|[1-9][0-9]*)(ms|s|m|h)")
+_SIMPLE = re.compile(r"(0|[1-9][0-9]*)(ms|s|m|h|d)")
 _ISO = re.compile(
     r"P(?=[0-9T])(?:(\d+)D)?(?:T(?=[0-9])(?:(\d+)H)?(?:(\d+)M)?(?:(\d+(?:\.\d{0,9})?)S)?)?", re.ASCII | re.IGNORECASE
 )
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", re.IGNORECASE)
-_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600}
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400}
 _BYTES = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 
 
 def duration(text: str) -> timedelta:
-    """Read `5m`, `30s`, `500ms`, `1h` or ISO 8601 (`PT5M`); white space is ignored, as Data Prepper does.
+    """Read `5m`, `30s`, `500ms`, `1h`, `90d` or ISO 8601 (`PT5M`); white space is ignored, as Data Prepper does.
 
     Raises:
         ValueError: In a sentence for the user.
@@ -31,7 +31,7 @@ def duration(text: str) -> timedelta:
             return timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
     except (OverflowError, ValueError):
         raise ValueError("this duration is too long") from None
-    raise ValueError("durations are written 500ms, 30s, 5m, 1h or as ISO 8601 (PT5M)")
+    raise ValueError("durations are written 500ms, 30s, 5m, 1h, 90d or as ISO 8601 (PT5M)")
 
 
 def size(text: str) -> int:

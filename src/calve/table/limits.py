@@ -22,6 +22,8 @@ class MaintenanceLimits:
         snapshot_age: Snapshots of a greater age are expired; None: the table's setting, by default five days.
         least_age: Snapshots of a smaller age are never expired.
         orphans: Whether orphans are removed, once a day.
+        retention: Rows of a greater age are deleted; None: never.
+        time_column: The column with the time of a row; empty: the one by whose time the table is partitioned.
     """
 
     small_files: int = 100
@@ -33,6 +35,8 @@ class MaintenanceLimits:
     snapshot_age: timedelta | None = None
     least_age: timedelta = timedelta(hours=1)
     orphans: bool = True
+    retention: timedelta | None = None
+    time_column: str = ""
 
     def pause_seconds(self, worked_seconds: float, used_cores: int, cores: int) -> float:
         """Return how long maintenance must rest after some work, so that its average stays within its share."""

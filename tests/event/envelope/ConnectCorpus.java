@@ -1,3 +1,9 @@
+import com.fasterxml.jackson.databind.DeserializationFeature;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.math.BigDecimal;
 import java.nio.charset.StandardCharsets;
 import java.util.Date;
@@ -5,10 +11,12 @@ import java.util.List;
 import java.util.Map;
 import org.apache.kafka.connect.data.Decimal;
 import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.SchemaAndValue;
 import org.apache.kafka.connect.data.SchemaBuilder;
 import org.apache.kafka.connect.data.Struct;
 import org.apache.kafka.connect.data.Time;
 import org.apache.kafka.connect.data.Timestamp;
+import org.apache.kafka.connect.errors.SchemaBuilderException;
 import org.apache.kafka.connect.json.JsonConverter;
 
 /**
@@ -17,6 +25,7 @@ import org.apache.kafka.connect.json.JsonConverter;
  * java -Dstdout.encoding=UTF-8 -cp "<jars of org.apache.kafka:connect-json>/*" ConnectCorpus.java > connect_json.txt
  */
 public class ConnectCorpus {
+    private static final ObjectMapper MAPPER = new ObjectMapper().enable(DeserializationFeature.USE_BIG_DECIMAL_FOR_FLOATS);
     private static final JsonConverter CONVERTER = converter("BASE64");
     private static final JsonConverter NUMERIC = converter("NUMERIC");
     private static final Date MOMENT = new Date(1767225600123L);
@@ -112,6 +121,32 @@ public class ConnectCorpus {
         Struct struct = new Struct(row).put("id", 1L).put("v", value);
         String record = new String(converter.fromConnectData("topic", row, struct), StandardCharsets.UTF_8);
         System.out.println(String.join("\t", name, type, shown, record));
+        if (value != null && !(value instanceof Double number && !Double.isFinite(number))) { // Connect reads those as 0
+            try {
+                System.out.println(String.join("\t", "missing " + name, type, shown, missing(converter, record)));
+            } catch (SchemaBuilderException refused) {
+                System.err.println(name + ": the converter refuses such a default");
+            }
+        }
+    }
+
+    /** The record without its value, which is the default; the converter must read the value all the same. */
+    private static String missing(JsonConverter converter, String record) {
+        try {
+            ObjectNode json = (ObjectNode) MAPPER.readTree(record);
+            ObjectNode payload = (ObjectNode) json.get("payload");
+            JsonNode value = payload.remove("v");
+            ((ObjectNode) json.at("/schema/fields/1")).set("default", value);
+            String text = MAPPER.writeValueAsString(json);
+            SchemaAndValue read = converter.toConnectData("topic", text.getBytes(StandardCharsets.UTF_8));
+            JsonNode again = MAPPER.readTree(converter.fromConnectData("topic", read.schema(), read.value()));
+            if (!again.at("/payload/v").equals(value)) {
+                throw new IllegalStateException(text + " is read as " + again.at("/payload/v"));
+            }
+            return text;
+        } catch (IOException error) {
+            throw new UncheckedIOException(error);
+        }
     }
 
     private static JsonConverter converter(String decimals) {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,31 @@ def test_a_record_becomes_the_row_that_the_converter_was_given(name: str, kind: 
     assert (row["id"], _shown(row["v"])) == (1, value)
 
 
+def test_only_a_field_that_is_not_there_has_the_default_at_any_depth() -> None:
+    inner = {
+        "type": "struct",
+        "field": "in",
+        "fields": [{"type": "int32", "field": "n", "default": 7, "optional": True}],
+    }
+    when = {"type": "int32", "name": "org.apache.kafka.connect.data.Date", "field": "on", "default": 20454}
+    odd = [{"type": "int32", "field": "odd", "default": "x"}, {"type": "string", "field": "half", "default": "\ud800"}]
+    schema = {"type": "struct", "fields": [inner, when, *odd, {"type": "double", "field": "no", "default": None}]}
+    payloads = [
+        {"in": {}, "other": 1},
+        {"in": {"n": None}, "on": None, "odd": 1, "half": "h", "no": 1},
+        {"in": None, "on": 1, "odd": 2, "half": None, "no": None},
+        {"in": {"n": 1}, "on": 20453, "odd": 3, "half": "", "more": 0},
+    ]
+    events = [json.dumps({"schema": schema, "payload": payload}).encode() for payload in payloads]
+    rows = decoded(events, form="connect_json").rows["event"].to_pylist()
+    assert [json.loads(row) for row in rows] == [
+        {"in": {"n": 7}, "other": 1, "on": "2026-01-01", "odd": "x"},
+        {"in": {"n": None}, "on": None, "odd": 1, "half": "h", "no": 1},
+        {"in": None, "on": "1970-01-02", "odd": 2, "half": None, "no": None},
+        {"in": {"n": 1}, "on": "2025-12-31", "odd": 3, "half": "", "more": 0},
+    ]
+
+
 def test_records_without_a_schema_or_a_row_are_said() -> None:
     events = ['{"id":1}', '{"schema":{"type":"int32"},"payload":5}', '{"schema":null,"payload":{"id":2}}', "null", None]
     found = decoded([None if event is None else event.encode() for event in events], form="connect_json")
@@ -47,13 +73,13 @@ def test_records_without_a_schema_or_a_row_are_said() -> None:
 
 
 @needs_core
-def test_the_core_reads_all_but_maps_with_other_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_core_reads_all_but_maps_with_other_keys_and_missing_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     slow: list[Any] = []
     exact = decoder.decode
     monkeypatch.setattr(decoder, "decode", lambda *given: slow.append(given[1]) or exact(*given))
     events = pa.array([record.encode() for *_, record in CORPUS for _ in range(2)], pa.binary())
     EnvelopeDecoder(Envelopes("connect_json")).decode(pa.table({"event": events}))
-    assert len(slow) == 2 * sum(name.startswith(("map by", "empty map")) for name, *_ in CORPUS)
+    assert len(slow) == 2 * sum(name.startswith(("map by", "empty map", "missing")) for name, *_ in CORPUS)
 
 
 def _kind(kind: Any) -> str:

@@ -59,7 +59,8 @@ def _meaning(schema: Field | None) -> Iterator[str]:
         yield "utc"
     elif schema.kind == "struct":
         fields = {field.name: field for field in schema.fields}
-        yield from ("struct", str(len(fields)))
+        has_defaults = any(field.default is not None for field in schema.fields)
+        yield from ("struct", _flag(has_defaults), str(len(fields)))
         for name, field in fields.items():
             yield name
             yield from _meaning(field)

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from calve.event.envelope.documents import DocumentError, has_document, row_of
-from calve.event.envelope.logical import render, whole
+from calve.event.envelope.logical import render, whole, with_defaults
 from calve.event.envelope.placeholder import Placeholder
 from calve.event.envelope.schema import Field, row_schema, schema_of
 from calve.event.envelope.shape import EnvelopeShape
@@ -136,7 +136,10 @@ def _unwrapped(value: dict[str, Any], shape: EnvelopeShape) -> tuple[Any, Field 
 
 def shape_schema(shape: EnvelopeShape, schema: Any) -> Field | None:
     """Return the schema of the rows of a format, from the schema beside its payload; None if it has none."""
-    return schema_of(schema) if shape.is_plain else row_schema(schema)
+    if not shape.is_plain:
+        return row_schema(schema)
+    row = schema_of(schema, has_defaults=True)
+    return row and with_defaults(row)
 
 
 def _row(value: Any, schema: Field | None, placeholder: Placeholder = _NO_PLACEHOLDER) -> dict[str, Any] | None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import base64
 import binascii
 import datetime
+from dataclasses import replace
 from typing import Any
 
 from calve.event.envelope.schema import Field
-from calve.event.exact_json import Number
+from calve.event.exact_json import Number, decoder, dump
 
 __all__ = [
     "DECIMAL",
@@ -24,6 +25,7 @@ __all__ = [
     "render",
     "text_of_scalar",
     "whole",
+    "with_defaults",
 ]
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -45,14 +47,43 @@ UTC_TEXTS = frozenset({"io.debezium.time.ZonedTime", "io.debezium.time.IsoTime",
 """Texts that end in the offset of UTC, which columns of type `time` and `date` do not accept."""
 _MOST_DIGITS, _MOST_BYTES, _MOST_SCALE = 40, 1_000, 1_000
 """Bounds of rendering: a number with more digits stays as it is."""
+_TEXTS = ("string", "bytes")
+_JSON = decoder()
 _EPOCH = datetime.datetime(1970, 1, 1)
 _DAYS = (datetime.date.min.toordinal() - 719_163, datetime.date.max.toordinal() - 719_163)
 
 
 def needs_care(schema: Field) -> bool:
-    """Return whether a value of this schema, or a value inside of it, must be rendered."""
-    special = schema.logical in EPOCHS or schema.logical in UTC_TEXTS or schema.logical in (DECIMAL, VARIABLE_DECIMAL)
-    return special or schema.has_scalar_keys or any(needs_care(field) for field in schema.fields)
+    """Return whether a value of this schema, or a value inside of it, must be rendered or may be missing."""
+    special = _is_rendered(schema) or schema.has_scalar_keys
+    return special or any(field.default is not None or needs_care(field) for field in schema.fields)
+
+
+def _is_rendered(schema: Field) -> bool:
+    return schema.logical in EPOCHS or schema.logical in UTC_TEXTS or schema.logical in (DECIMAL, VARIABLE_DECIMAL)
+
+
+def with_defaults(schema: Field) -> Field:
+    """Return a schema whose defaults, which are JSON, are the texts of their rendered values, without quotes."""
+    default = schema.default
+    if default is not None:
+        value = render(_parsed(default), replace(schema, default=None))
+        default = str(value) if isinstance(value, str) else dump(value)
+    return replace(schema, default=default, fields=tuple(map(with_defaults, schema.fields)))
+
+
+def _default(schema: Field) -> Any:
+    """Return the value of a missing field, as if it had been parsed and rendered."""
+    text = schema.default or ""
+    return text if _is_rendered(schema) or schema.kind in _TEXTS else _parsed(text)
+
+
+def _parsed(text: str) -> Any:
+    """Return the value of a JSON text; what is not JSON, such as NaN, is the text itself, as Connect writes it."""
+    try:
+        return _JSON.decode(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def render(value: Any, schema: Field | None) -> Any:
@@ -71,7 +102,9 @@ def render(value: Any, schema: Field | None) -> Any:
         return value.removesuffix("Z").removesuffix("+00:00") if type(value) is str else value
     if schema.kind == "struct" and isinstance(value, dict):
         schemas = {child.name: child for child in schema.fields}
-        return {name: render(child, schemas.get(name)) for name, child in value.items()}
+        missing = [child for child in schema.fields if child.default is not None and child.name not in value]
+        rendered = {name: render(child, schemas.get(name)) for name, child in value.items()}
+        return rendered | {child.name: _default(child) for child in missing}
     if schema.kind == "array" and isinstance(value, list):
         return [render(child, schema.fields[0]) for child in value]
     if schema.kind == "map" and isinstance(value, dict):

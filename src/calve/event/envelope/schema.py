@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from calve import structs
+from calve.event.exact_json import dump
 from calve.event.reject import encodable
 from calve.event.validate_json import without_half_surrogates
 
@@ -64,19 +65,25 @@ def row_schema(envelope: Any) -> Field | None:
     return rows[0] if rows else None
 
 
-def schema_of(schema: Any, name: str = "") -> Field | None:
-    """Read a schema in JSON; None if it is not a schema."""
+def schema_of(schema: Any, name: str = "", has_defaults: bool = False) -> Field | None:
+    """Read a schema in JSON; None if it is not a schema.
+
+    Args:
+        schema: The schema, as `exact_json` reads it.
+        name: The field's name.
+        has_defaults: Read defaults, as JSON; a change's row lacks a field for other reasons.
+    """
     if not isinstance(schema, Mapping) or type(schema.get("type")) is not str:
         return None  # a number of `exact_json` is a str, too
     kind, nested = schema["type"], []
     if kind == "struct":
         fields = schema.get("fields")
         inside = [field for field in fields if isinstance(field, Mapping)] if isinstance(fields, list) else []
-        nested = [schema_of(field, str(field.get("field"))) for field in inside]
+        nested = [schema_of(field, str(field.get("field")), has_defaults) for field in inside]
     elif kind == "array":
-        nested = [schema_of(schema.get("items"))]
+        nested = [schema_of(schema.get("items"), "", has_defaults)]
     elif kind == "map":
-        nested = [schema_of(schema.get("values"))]
+        nested = [schema_of(schema.get("values"), "", has_defaults)]
         if nested[0] and _has_pairs(schema) and (keys := schema_of(schema.get("keys"))) and keys.kind not in _NESTED:
             nested.append(keys)
     if kind in ("array", "map") and nested[0] is None:
@@ -95,7 +102,14 @@ def schema_of(schema: Any, name: str = "") -> Field | None:
         _small(parameters.get(_PRECISION)),
         _has_pairs(schema),
         doc_of(schema.get("doc")),
+        _default(schema.get("default")) if has_defaults else None,
     )
+
+
+def _default(value: Any) -> str | None:
+    """Return a default as JSON; None for null, which a missing value is anyhow, and for what UTF-8 cannot encode."""
+    text = dump(value)
+    return text if value is not None and without_half_surrogates(text) == text else None
 
 
 def _has_pairs(schema: Mapping[str, Any]) -> bool:

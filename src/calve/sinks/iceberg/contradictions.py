@@ -99,6 +99,8 @@ def _of_all(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
     for index, text in enumerate(settings.sort_by):
         if not _ORDER.fullmatch(text.strip()):
             yield f"sort_by[{index}]", f"expected a column, perhaps with asc or desc behind it, found {text!r}"
+    if settings.retention is not None and not settings.maintenance:
+        yield "retention", "is a part of maintenance, which is switched off"
     if settings.partial_updates == "keep" and settings.write_mode == "equality-delete":
         why = "keep needs the older row, which equality deletes never read"
         yield "partial_updates", f"{why}; remove write_mode: equality-delete"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from calve.convert.event_time import fault
 from calve.observe.humanize import listed
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.definition import partition_spec_fields, sort_fields
@@ -12,6 +13,7 @@ from calve.table.loaded import MARK, Table
 __all__ = ["ignored_options", "other_pipelines"]
 
 _REPLAY = ".replay"
+_TIMES = ("year", "month", "day", "hour")
 
 
 def ignored_options(table: Table, settings: IcebergSettings) -> Iterator[str]:
@@ -29,6 +31,11 @@ def ignored_options(table: Table, settings: IcebergSettings) -> Iterator[str]:
             f"not by {', '.join(wanted)}. ALTER TABLE … {'REPLACE' if current else 'ADD'} PARTITION FIELD changes that"
         )
     yield from _ignored_order(table, settings)
+    if settings.retention is not None and not _has_time(table, settings.event_time):
+        yield (
+            f"retention does not delete rows of {table.identifier}: set event_time to a column with a time, or "
+            "partition the table by one"
+        )
     differing = [
         f"{key} is {table.properties.get(key, 'not set')}, not {value}"
         for key, value in settings.table_properties.items()
@@ -55,6 +62,17 @@ def _ignored_order(table: Table, settings: IcebergSettings) -> Iterator[str]:
             f"sort_by is only for new tables: {table.identifier} is sorted by {', '.join(current) or 'nothing'}, "
             f"not by {', '.join(wanted)}. ALTER TABLE … WRITE ORDERED BY changes that"
         )
+
+
+def _has_time(table: Table, event_time: str | None) -> bool:
+    """Return whether the age of a table's rows is known: by a column, or by the partitions."""
+    if event_time:
+        return fault(table.schema, event_time) is None
+    transforms = [(table.schema.find_column_name(field.source_id), str(field.transform)) for field in table.spec.fields]
+    return any(
+        transform in _TIMES or (transform == "identity" and fault(table.schema, column or "") is None)
+        for column, transform in transforms
+    )
 
 
 def other_pipelines(table: Table, pipeline: str) -> str:

@@ -1,4 +1,4 @@
-"""The option `maintenance` of the Iceberg sink."""
+"""The options `maintenance` and `retention` of the Iceberg sink."""
 
 from __future__ import annotations
 
@@ -8,7 +8,16 @@ from datetime import timedelta
 from calve.settings import Size, option
 from calve.table.limits import DEFAULTS, MaintenanceLimits
 
-__all__ = ["Maintenance"]
+__all__ = ["LEAST_RETENTION", "LONGEST_RETENTION", "RETENTION", "Maintenance"]
+
+RETENTION = (
+    "Delete rows that are older than this, e.g. `90d`, by `event_time` or else the column by whose time the table is "
+    "partitioned: every hour, whole files alone. Default: never."
+)
+LEAST_RETENTION = timedelta(hours=1)
+"""A shorter one is a mistake: `m` is a minute."""
+LONGEST_RETENTION = timedelta(days=36_500)
+"""Timestamps with nanoseconds begin in 1677."""
 
 
 @dataclass(frozen=True)

@@ -1,43 +1,28 @@
-"""The options of the Iceberg sink: the keys of Data Prepper's RFC, and Calve's own.
-
-The module with Iceberg's types (`declared`) is imported only if a configuration has types or partitions.
-"""
+"""The options of the Iceberg sink: the keys of Data Prepper's RFC, and Calve's own."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from calve.convert.date_formats import date_format
 from calve.dead_letters.settings import prefix
-from calve.expression import compile_format
 from calve.route.by_table import ByTable
 from calve.settings import Size, option
-from calve.settings.catalog import catalog_doubts, catalog_folder, shown_catalog
+from calve.settings.catalog import catalog_folder, shown_catalog
 from calve.sinks.iceberg.contradictions import contradictions, source_faults, unused_tables
+from calve.sinks.iceberg.creation_settings import CreationSettings
 from calve.sinks.iceberg.letters import DeadLetters
-from calve.sinks.iceberg.maintenance import Maintenance
-from calve.sinks.iceberg.new_table import ObjectType, OverflowColumn, SchemaOf, TableSchema
-from calve.sinks.iceberg.table_options import (
-    FROM_KEY,
-    RECORD_KEY,
-    SORT_BY,
-    TableOptions,
-    check_branch,
-    check_key,
-    check_table_name,
-)
-from calve.sinks.settings import SinkSettings
+from calve.sinks.iceberg.maintenance import LEAST_RETENTION, LONGEST_RETENTION, RETENTION, Maintenance
+from calve.sinks.iceberg.row_settings import RowSettings
+from calve.sinks.iceberg.table_options import FROM_KEY, TableOptions, check_branch
 from calve.table.limits import DEFAULTS, MaintenanceLimits
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-    from calve.columns.declared_types import ColumnTypes
 
 __all__ = ["IcebergSettings"]
 
@@ -46,127 +31,17 @@ _JOINED = re.compile(r"""([^$]|\$(?!\{)|\$\{\s*getMetadata\(\s*"[^"/]+"\s*\)\s*\
 
 
 @dataclass(frozen=True)
-class IcebergSettings(SinkSettings):
+class IcebergSettings(CreationSettings, RowSettings):
     """Writes events to Apache Iceberg tables, each exactly once."""
 
     has_tables = True
 
-    table_identifier: str = option(
-        doc="The table, as `namespace.table`. With `${…}` (`logs.${/kind}`) each event selects its table.",
-        check=check_table_name,
-    )
-    catalog: dict[str, str] | None = option(
-        None,
-        "Iceberg's catalog properties: `type` or `catalog-impl`, `uri`, `warehouse` and so on, and `name` (default "
-        "`iceberg`). Default: the embedded catalog in `./lakehouse`.",
-        secret=True,
-        check=catalog_doubts,
-    )
-    operation: str | None = option(
-        None,
-        "The operation of each event, e.g. `${/op}`. `index`, `insert`, `create`, `c`, `i`, `r` or an empty value "
-        "insert; `update`, `u` update; `delete`, `d` delete; in any case. Default: every event is inserted.",
-        check=compile_format,
-    )
-    identifier_columns: list[str] | Literal["from_key"] = option(
-        [],
-        "The key of a row for updates and deletes; nested fields are dotted. Default: the table's identifier fields. "
-        "A new table gets these columns as its identifier fields. `from_key`: those of the key of Kafka's records.",
-        check=check_key,
-    )
-    key_column: str = option(
-        RECORD_KEY, "With `from_key`: the column for a key that is a single value, not an object.", minimum=1
-    )
-    upsert: bool = option(False, "An INSERT replaces an existing row with the same key.")
-    write_mode: Literal["equality-delete", "merge-on-read", "copy-on-write"] = option(
-        "merge-on-read",
-        "How older rows are removed: by position (position deletes, or deletion vectors on format version 3), by "
-        "equality deletes, or by rewriting their files. May be changed at any time.",
-    )
-    key_index: Literal["auto", "never"] = option(
-        "auto",
-        "How a commit with `write_mode: merge-on-read` finds older rows. `auto`: by a scan of the key's columns while "
-        "that is cheap, in a large table by an index of the keys on the local disk, about 25 bytes a row. `never`: "
-        "always by a scan.",
-    )
-    partial_updates: Literal["null", "keep"] = option(
-        "null",
-        "Columns that the event of an UPDATE lacks: `null` sets them to null, `keep` keeps the values of the older "
-        "row. `keep` does not go with `write_mode: equality-delete`.",
-    )
-    equality_delete_limit: int | None = option(
-        500_000,
-        "If a table has more rows of equality deletes, the pipeline converts them, in parallel with its batches. 0 "
-        "or null: never.",
-        minimum=0,
-    )
     maintenance: bool | Maintenance = option(
         True,
         "Keep the tables small and fast to read, in the background: compact small files, expire snapshots, remove "
         "orphans, when a table needs it. `false`: never.",
     )
-    auto_create: bool = option(
-        False, "Create a missing table from `schema` or, without one, from the events of the first batch."
-    )
-    schema_evolution: bool = option(False, "Add a column for each new field.")
-    on_dropped_column: Literal["keep", "optional", "drop"] | None = option(
-        None,
-        "What becomes of a column that a later version of the schema lacks, with `schema_evolution`: `optional`, rows "
-        "without it are NULL; `keep`, it stays as it is, also if it is required; `drop`, it is removed with its values "
-        "(copies of databases and Iceberg tables). Default: `optional` for these copies, otherwise `keep`.",
-    )
-    schema: TableSchema | None = option(
-        None, "The schema of the table to create; only for a `table_identifier` without `${…}`."
-    )
-    schemas: list[SchemaOf] = option(
-        [],
-        "Schemas of tables that `auto_create` creates, by table name. The first entry whose `tables` matches is "
-        "used. Tables without a match are created from events.",
-    )
-    column_types: dict[str, str] = option(
-        {},
-        "Types of columns that Calve creates, in new tables and by `schema_evolution`, e.g. `{total: "
-        '"decimal(12,2)", "*_at": timestamptz, "items.element.price": double}`. Keys are dotted names or patterns '
-        "with `*` and `?`; an exact name has priority, then the first matching pattern. A type may have a default "
-        "(format version 3): `decimal(12,2) default 0.00`. Existing columns do not change.",
-    )
-    objects: ObjectType | dict[str, ObjectType] = option(
-        "struct",
-        "What objects become in new columns: `struct` (a column for each field), `map` (`map<string, string>`), "
-        "`variant` (format version 3) or `string` (JSON); by dotted name or pattern, too: `{attributes: map, "
-        '"*_json": variant}`, where the others are structs.',
-    )
-    max_columns: int = option(
-        1_000, "Maximum number of columns, fields of structs included, that events give a table.", minimum=1
-    )
-    overflow: OverflowColumn | None = option(
-        None,
-        "A column for fields that have no column and get none. Default: with `schema_evolution` such an event is "
-        "a dead letter; otherwise the fields are counted, and not written.",
-    )
-    infer_timestamps: bool = option(
-        True,
-        "Texts that are all ISO 8601 date-times become a `timestamptz`, without offsets a `timestamp`; false: text.",
-    )
-    timestamp_unit: Literal["s", "ms", "us", "ns", "auto"] | None = option(
-        None,
-        "The unit of numbers (since 1970) in timestamp columns, and of digits in texts; doubles are rounded to the "
-        "column's digits. `auto`: seconds below 10^11, then ms below 10^14, us below 10^17, ns. Default: ms, no texts.",
-    )
-    timestamp_formats: list[str] = option(
-        [],
-        "Java date patterns, tried in order, for texts in timestamp and date columns that are not ISO 8601, e.g. "
-        "`dd/MMM/yyyy:HH:mm:ss Z`. A text without an offset or a zone is in UTC.",
-        check=lambda patterns: [date_format(pattern) for pattern in patterns],
-    )
-    partition_by: list[str] = option(
-        [],
-        'Partitions of tables that are created from events, e.g. `["day(ts)", "bucket(16, id)"]`. A column with a '
-        "time transform becomes a `timestamptz`.",
-    )
-    sort_by: list[str] = option([], SORT_BY)
-    table_properties: dict[str, str] = option({}, "Iceberg table properties of new tables.")
-    table_location: str | None = option(None, "The location of a new table. Default: the catalog decides.", minimum=1)
+    retention: timedelta | None = option(None, RETENTION, minimum=LEAST_RETENTION, maximum=LONGEST_RETENTION)
     tables: list[TableOptions] = option(
         [],
         "Settings by table. The first entry whose `name` or `regex` matches replaces the sink's settings for a table.",
@@ -271,43 +146,9 @@ class IcebergSettings(SinkSettings):
         return has_own or self.operation is not None or self.upsert or self.adds_keys
 
     @property
-    def from_key(self) -> bool:
-        """Whether the columns of a table's key are those of the records' key."""
-        return self.identifier_columns == FROM_KEY
-
-    @property
     def adds_keys(self) -> bool:
         """See `SinkSettings`."""
         return self.from_key or any(own.identifier_columns == FROM_KEY for own in self.tables)
-
-    @property
-    def key_columns(self) -> list[str]:
-        """The named columns of the key."""
-        return [] if isinstance(self.identifier_columns, str) else self.identifier_columns
-
-    @property
-    def dynamic(self) -> bool:
-        """Whether each event selects its table."""
-        return "${" in self.table_identifier
-
-    @property
-    def inferred_types(self) -> ColumnTypes:
-        """The types of columns that are created from events."""
-        from calve.columns.declared_types import ColumnTypes
-
-        objects = self.objects if isinstance(self.objects, dict) else {"*": self.objects}
-        return ColumnTypes(self.column_types, self.infer_timestamps, objects)
-
-    @property
-    def columns(self) -> list[dict[str, Any]]:
-        """The columns of `schema` for `table.definition.schema_from_columns`; empty without a schema."""
-        return [asdict(column) for column in self.schema.columns] if self.schema else []
-
-    @property
-    def partition_fields(self) -> list[Any]:
-        """The partition spec of a new table for `table.definition.partition_spec_fields`: texts or maps."""
-        spec = self.schema.partition_spec if self.schema else []
-        return [asdict(field) for field in spec] or list(self.partition_by)
 
     @property
     def target_name(self) -> str | None:
@@ -343,9 +184,10 @@ class IcebergSettings(SinkSettings):
     @property
     def limits(self) -> MaintenanceLimits | None:
         """When its tables need maintenance; None: never."""
-        if isinstance(self.maintenance, Maintenance):
-            return self.maintenance.limits
-        return DEFAULTS if self.maintenance else None
+        if not self.maintenance:
+            return None
+        limits = self.maintenance.limits if isinstance(self.maintenance, Maintenance) else DEFAULTS
+        return replace(limits, retention=self.retention, time_column=self.event_time or "")
 
     @property
     def evaluates(self) -> bool:

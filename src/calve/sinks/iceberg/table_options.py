@@ -13,7 +13,7 @@ from calve.expression import Format, compile_format
 from calve.route.by_table import TablePattern
 from calve.route.names import fault
 from calve.settings import option
-from calve.sinks.iceberg.maintenance import Maintenance
+from calve.sinks.iceberg.maintenance import LEAST_RETENTION, LONGEST_RETENTION, Maintenance
 from calve.sinks.iceberg.new_table import ObjectType
 
 __all__ = ["FROM_KEY", "RECORD_KEY", "SORT_BY", "TableOptions", "check_branch", "check_key", "check_table_name"]
@@ -109,6 +109,10 @@ class TableOptions:
         None, "What becomes of a column that the source has dropped."
     )
     maintenance: bool | Maintenance | None = option(None, "When the table needs maintenance; `false`: never.")
+
+    retention: timedelta | None = option(
+        None, "Delete rows that are older than this.", minimum=LEAST_RETENTION, maximum=LONGEST_RETENTION
+    )
 
     @property
     def pattern(self) -> TablePattern:

@@ -145,7 +145,7 @@ fn any_bytes_leave_columns_of_one_length() {
 fn envelopes() -> Envelopes {
     let format = "1 1 2 __debezium_unavailable_value X19k 2 b68a35a7 Xw== 95 1 AQEA /before /after /op 5 c 0 r 0 u 1 d 2 m silent 3 /op 0 /source/table 0 /ts_ms 1 1 id";
     let logical_type =
-        "struct 8 d date t timestamp 9 h time 3 m decimal 2 f free-decimal u utc s struct 1 d date a array map date";
+        "struct 0 8 d date t timestamp 9 h time 3 m decimal 2 f free-decimal u utc s struct 1 1 d date a array map date";
     let spec = |text: &str| text.replace(' ', "\0");
     let mut envelopes = Envelopes::new(Spec::new(&spec(format)).format().expect("a format"));
     assert_eq!(envelopes.learn(br#"{"a":1}"#, Spec::new(&spec(logical_type)).logical_type().expect("a schema")), 0);

@@ -57,17 +57,7 @@ impl Placeholder {
                 }
                 Ok(is_placeholder && !parser.more(b']')?)
             }
-            b'{' if self.digits > 0 => {
-                parser.open(b'}')?; // a decimal with its scale
-                let is_scale = parser.peek() == b'"' && parser.key()?.raw == b"scale" && parser.is_number();
-                let is_unscaled = is_scale && parser.number()?.mantissa == 0 && parser.more(b'}')?;
-                let is_value = is_unscaled && parser.key()?.raw == b"value" && parser.peek() == b'"';
-                if is_value && self.is_first(parser.string()?)? {
-                    Err(NeedsExact)
-                } else {
-                    Ok(false)
-                }
-            }
+            b'{' if self.digits > 0 => self.is_array_of_decimals(parser),
             _ if parser.is_number() && self.digits > 0 => {
                 let mut digits = parser.number()?.mantissa;
                 while digits > self.digits {
@@ -81,6 +71,25 @@ impl Placeholder {
             }
             _ => Ok(false),
         }
+    }
+
+    /// Leaves an array of decimals with their scales to the exact decoder, if the first one may be the placeholder's.
+    fn is_array_of_decimals(&self, parser: &mut Parser) -> Fast<bool> {
+        let mut has_more = parser.open(b'}')?;
+        while has_more {
+            let key = parser.key()?;
+            if key.escaped {
+                return Err(NeedsExact);
+            }
+            match key.raw {
+                b"value" if parser.peek() == b'"' => {
+                    return if self.is_first(parser.string()?)? { Err(NeedsExact) } else { Ok(false) };
+                }
+                b"scale" if parser.is_number() && parser.number()?.mantissa == 0 => has_more = parser.more(b'}')?,
+                _ => return Ok(false),
+            }
+        }
+        Ok(false)
     }
 
     fn is_object(&self, parser: &mut Parser, value: &[u8]) -> Fast<bool> {

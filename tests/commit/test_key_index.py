@@ -40,7 +40,12 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def lived(
-    folder: Path, seed: int, version: int, words: tuple[str, ...], steps: int = STEPS, kinds: tuple[str, ...] = ("long",)
+    folder: Path,
+    seed: int,
+    version: int,
+    words: tuple[str, ...],
+    steps: int = STEPS,
+    kinds: tuple[str, ...] = ("long",),
 ) -> Lake:
     """Let things happen to a table between commits; each commit compares what it deletes with every live row."""
     lake = Lake(folder / f"{seed}", seed, version, kinds)

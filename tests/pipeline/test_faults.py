@@ -64,6 +64,30 @@ def test_a_table_that_is_created_for_changes_needs_a_key(
     assert told(p=pipeline(source, **sink)) == []  # a table that exists may have identifier fields
 
 
+def test_rows_without_a_key_need_changes_and_whole_old_rows() -> None:
+    stream, mysql = kafka(serde_format="debezium"), {"mysql": {"host": "h", "username": "u", "password": "p"}}
+    full: dict[str, Any] = {"auto_create": True, "identifier_columns": "full_row"}
+    assert told(p=pipeline(stream, **full)) == []
+    assert told(p=pipeline(HTTP, operation="${/op}", **full)) == []
+    for source, sink, where, why in [
+        (HTTP, {}, "identifier_columns", "full_row is for rows that are deleted: set operation"),
+        (stream, {"upsert": True}, "upsert", "full_row has none: set upsert: false"),
+        (stream, {"write_mode": "copy-on-write"}, "write_mode", "deleted by position: set write_mode: merge-on-read"),
+        (stream, {"partial_updates": "keep"}, "partial_updates", "keep finds an older row by its key"),
+        (mysql, {}, "identifier_columns", "set its no_key: mirror instead of full_row"),
+    ]:
+        *_, problem = told(p=pipeline(source, **full, **sink))
+        assert problem.startswith(f"p.sink[0].iceberg.{where}: "), problem
+        assert why in problem
+    both = pipeline(stream, **full)
+    both["sink"].append({"opensearch": {"hosts": ["http://h:1"], "index": "i"}})
+    [problem] = told(p=both)
+    assert "another sink has full_row, whose updates are two events each" in problem
+    both["sink"][1] = {"iceberg": {"table_identifier": "a.c", "identifier_columns": "from_key"}}
+    [problem] = told(p=both)
+    assert problem.startswith("p.sink[1].iceberg.identifier_columns: from_key and full_row do not go together")
+
+
 def test_mirrors_have_the_key_of_their_source_and_appends_need_none() -> None:
     source = {"iceberg": {"tables": [{"table_name": "a.c"}]}}
     assert told(p=pipeline(source, auto_create=True, operation='${getMetadata("iceberg_operation")}')) == []

@@ -3,11 +3,13 @@ from __future__ import annotations
 import random
 
 import pyarrow as pa
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from calve.event import duckdb_session
 from calve.event.columns import JSON
-from calve.event.operation import Operation
+from calve.event.operation import Operation, operation_of, operation_sql
 from calve.expression import compile_format
 from calve.route.by_table import ByTable, TablePattern
 from calve.route.route import Router, SinkRoute
@@ -43,3 +45,13 @@ def test_the_operation_of_an_event_is_that_of_its_table(seed: int, with_default:
             assert rejected[at] in ("BAD_TABLE_NAME", "NO_FIELD")
         else:
             assert (tables[at], routed.operations[0][at].as_py()) == (name, expected[word])
+
+
+@pytest.mark.parametrize("of_full_rows", [False, True])
+def test_the_images_of_an_update_are_a_delete_and_an_insert_of_rows_without_a_key(of_full_rows: bool) -> None:
+    words = [None, "", "INSERT", "r", "update", "U", "delete", "d", "UPDATE_BEFORE", "update_after", "merge"]
+    sql = f"select {operation_sql('word', of_full_rows)} as operation from words"
+    numbers = duckdb_session.run(sql, words=pa.table({"word": words}))["operation"].to_pylist()
+    assert numbers == [operation_of(word, of_full_rows) for word in words]
+    images = [Operation.DELETE, Operation.INSERT] if of_full_rows else [Operation.SKIPPED, Operation.UPDATE]
+    assert numbers[-3:] == [*images, None]

@@ -18,7 +18,6 @@ from calve.sinks.iceberg.targets import SinkTargets
 from calve.sources.source import SourceTable
 from calve.table.definition import schema_from_columns
 from calve.table.loaded import Absent, Table
-from calve.table.schema import VariantType
 
 SCHEMA = Schema(NestedField(1, "id", LongType())).model_dump_json()
 

@@ -247,7 +247,7 @@ class _DryRun:
                 needed |= {f"the route {name}{of}": condition.metadata for name, condition in gate.conditions.items()}
             needed[f"the {sink.route.field} of {label}"] = sink.route.table.metadata
             if sink.route.operations:
-                used = [text.metadata for _, text in sink.route.operations]
+                used = [text.metadata for _, text, _ in sink.route.operations]
                 needed[f"the operation of {label}"] = frozenset().union(*used)
         if job.processors:
             needed["a processor"] = job.processors.metadata

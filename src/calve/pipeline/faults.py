@@ -41,10 +41,31 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
             if (column := keyed[0].value.key_column) != sink.value.key_column:
                 why = f"keys that are single values get one column in all of a pipeline; another sink has {column}"
                 yield by_name[sink.pipeline].problem(f"{sink.path}.key_column", why)
+        yield from _full_rows(pipeline, by_name, stream)
         for sink in pipeline.sinks:
             for key, why in sink.value.faults(stream, source.has_keys, metadata):
                 yield by_name[sink.pipeline].problem(f"{sink.path}.{key}", why)
     yield from _clashes(pipelines)
+
+
+def _full_rows(
+    pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettings], stream: str | None
+) -> Iterator[SettingsProblem]:
+    """Refuse rows without a key where the source knows them by their keys, or a sink takes no images of updates."""
+    source: SourceSettings = pipeline.source.value
+    if not any(sink.value.has_full_rows for sink in pipeline.sinks):
+        return
+    for sink in pipeline.sinks:
+        of = by_name[sink.pipeline]
+        if sink.value.has_full_rows and source.emits_changes:
+            why = "of a database the source says which tables have no key: set its no_key: mirror instead of full_row"
+            yield of.problem(f"{sink.path}.identifier_columns", why)
+        elif sink.value.adds_keys:
+            why = "from_key and full_row do not go together: their changes are read differently. Use two pipelines"
+            yield of.problem(f"{sink.path}.identifier_columns", why)
+        elif stream and not sink.value.has_tables:
+            why = "another sink has full_row, whose updates are two events each; this sink needs a pipeline of its own"
+            yield of.problem(sink.path, why)
 
 
 def _replaced(pipeline: PipelineSettings, metadata: Mapping[str, pa.DataType]) -> Iterator[SettingsProblem]:

@@ -90,9 +90,9 @@ def _record_keys(settings: PipelineSettings) -> RecordKeys | None:
     return RecordKeys(columns[0]) if columns else None
 
 
-def _envelopes(source: SourceSettings, keeps_empty: bool) -> Envelopes | None:
-    unavailable = source.unavailable_value
-    return Envelopes(source.envelope, unavailable=unavailable, keeps_empty=keeps_empty) if source.envelope else None
+def _envelopes(source: SourceSettings, sinks: Sequence[SinkEntry], keeps_empty: bool) -> Envelopes | None:
+    wanted = RequestedAttributes(full_rows=any(sink.value.has_full_rows for sink in sinks))
+    return Envelopes(source.envelope, wanted, source.unavailable_value, keeps_empty) if source.envelope else None
 
 
 def _described(settings: PipelineSettings, is_replay: bool) -> tuple[tuple[str, ...], Blueprint | None]:
@@ -121,7 +121,7 @@ class PipelineParts:
         self._keys, is_change = _record_keys(settings), change_stream(source.envelope) is not None
         is_keyed = self._keys is not None
         self._serde = replace(source.serde, is_keyed=is_keyed) if source.serde else None
-        self._envelopes = _envelopes(source, is_keyed and not is_change)
+        self._envelopes = _envelopes(source, settings.sinks, is_keyed and not is_change)
         names = {**source.metadata, **(self._envelopes.metadata if self._envelopes else {})}
         names |= {OPERATION_ATTRIBUTE: pa.string()} if is_keyed else {}
         self._masks = masks_of(settings)
@@ -248,7 +248,5 @@ class PipelineParts:
             record_keys=self._keys,
             processors=self._processors,
             record_time=self._record_time,
-            envelopes=replace(self._envelopes, wanted=RequestedAttributes(self._used, self.tables.key_fields))
-            if self._envelopes
-            else None,
+            envelopes=self._envelopes.asked(self._used, self.tables.key_fields) if self._envelopes else None,
         )

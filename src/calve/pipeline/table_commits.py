@@ -179,7 +179,7 @@ class TableCommits:
                 f"{name}: {outcome.not_found:,} rows were to be deleted and are not there; the table has no key, so "
                 "somebody else has changed or deleted them",
                 table=name,
-                hint="Compare the table with its source; `calve source reload` loads it again",
+                hint="Compare the table with its source; `calve source reload` loads one of a database again",
             )
         if target.keys and target.keys.stats:
             self._status.key_index(name, target.keys.stats)

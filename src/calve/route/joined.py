@@ -55,10 +55,10 @@ def _texts(rows: pa.Table, field: str) -> pa.Array | None:
     return pa.array(values, pa.string())
 
 
-def operations_of(texts: pa.Array) -> pa.Array:
+def operations_of(texts: pa.Array, of_full_rows: bool) -> pa.Array:
     """Return the `Operation` (int8) of each text; null for an unknown word."""
     words = texts.dictionary_encode()
-    operations = [operation_of(word) for word in words.dictionary.to_pylist()]
+    operations = [operation_of(word, of_full_rows) for word in words.dictionary.to_pylist()]
     return pa.array([None if operation is None else int(operation) for operation in operations], pa.int8()).take(
         words.indices
     )

@@ -68,6 +68,7 @@ class SinkRoute:
         table: The compiled name of the table or index.
         gates: The gates that an event must match, all of them; empty: every event matches.
         operation: The compiled `operation` of each table; None if every event is an INSERT.
+        full_rows: Whether rows of each table have no key; for the same tables as `operation`.
         field: The option with the name.
         fault: Returns what is wrong with a name, or None.
     """
@@ -75,6 +76,7 @@ class SinkRoute:
     table: Format
     gates: tuple[RouteGate, ...] = ()
     operation: ByTable[Format | None] = _NO_OPERATION
+    full_rows: ByTable[bool] | None = None
     field: str = "table_identifier"
     fault: Callable[[str], str | None] = fault
 
@@ -98,9 +100,12 @@ class SinkRoute:
         return False
 
     @property
-    def operations(self) -> list[tuple[int, Format]]:
-        """The different values of `operation`, with their numbers."""
-        return [(at, text) for at, text in enumerate(self.operation.values()) if text is not None]
+    def operations(self) -> list[tuple[int, Format, bool]]:
+        """The different values of `operation`, with their numbers, and whether they are of full rows."""
+        texts = self.operation.values()
+        full_rows = self.full_rows.values() if self.full_rows else [False] * len(texts)
+        of_tables = enumerate(zip(texts, full_rows, strict=True))
+        return [(at, text, is_full) for at, (text, is_full) in of_tables if text is not None]
 
     @property
     def metadata(self) -> frozenset[str]:
@@ -221,16 +226,17 @@ class Router:
 
     def _joined(self, rows: pa.Table) -> pa.Table | None:
         """Evaluate all columns without SQL; None: this is not possible."""
-        columns: dict[str, pa.Array] = {}
+        columns: dict[str, pa.Array | None] = {}
         for number, sink in enumerate(self._sinks):
             if sink.gates:
                 return None
-            texts = [(f"table_{number}", sink.table)] if sink.table.static is None else []
-            texts += [(f"operation_{number}_{at}", text) for at, text in sink.operations]
-            for name, text in texts:
-                if (values := joined(text, rows)) is None:
-                    return None
-                columns[name] = values if text is sink.table else operations_of(values)
+            if sink.table.static is None:
+                columns[f"table_{number}"] = joined(sink.table, rows)
+            for at, text, is_full in sink.operations:
+                words = joined(text, rows)
+                columns[f"operation_{number}_{at}"] = None if words is None else operations_of(words, is_full)
+            if any(column is None for column in columns.values()):
+                return None
         return pa.table(columns)
 
     def _set_tables(self, routed: Routed, number: int, evaluated: pa.Table, mask: pa.Array | None) -> list[pa.Table]:
@@ -260,7 +266,7 @@ class Router:
 def _words(sink: SinkRoute, number: int, evaluated: pa.Table) -> pa.Array:
     """Return the `Operation` (int8) of each row, by the table that it goes to; null for an unknown word."""
     columns: list[pa.Array | pa.Scalar] = [pa.scalar(int(Operation.INSERT), pa.int8())] * len(sink.operation.values())
-    for at, _ in sink.operations:
+    for at, _, _ in sink.operations:
         columns[at] = evaluated.column(f"operation_{number}_{at}").combine_chunks()
     if not sink.operation.own:
         return columns[0]
@@ -292,7 +298,9 @@ def _columns(sinks: list[SinkRoute]) -> dict[str, str]:
             columns[f"sink_{number}"] = " and ".join(gate.sql for gate in sink.gates)
         if sink.table.static is None:
             columns[f"table_{number}"] = sink.table.sql
-        columns |= {f"operation_{number}_{at}": operation_sql(text.sql) for at, text in sink.operations}
+        columns |= {
+            f"operation_{number}_{at}": operation_sql(text.sql, is_full) for at, text, is_full in sink.operations
+        }
     return columns
 
 

@@ -36,6 +36,11 @@ class SinkSettings:
         return False
 
     @property
+    def has_full_rows(self) -> bool:
+        """Whether rows of a table have no key, so that an update must have the whole old row."""
+        return False
+
+    @property
     def dlq_limits(self) -> RoomLimits:
         """The limits of dead letters in files, from the option `dlq`, if the sink has one."""
         return limits(getattr(self, "dlq", None))

@@ -16,11 +16,16 @@ OPERATIONS = ("insert", "update", "delete")
 """Operations; the core uses their indexes."""
 
 
-def format_spec(shape: EnvelopeShape, metadata: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """Return the specification of a format, the requested metadata, and the key columns."""
-    words = {word: str(OPERATIONS.index(operation)) for word, operation in shape.words.items()} | dict.fromkeys(
-        shape.silent, "silent"
-    )
+def format_spec(shape: EnvelopeShape, metadata: Sequence[str], keys: Sequence[str], full_rows: bool) -> list[str]:
+    """Return the specification of a format, the requested metadata, and the key columns.
+
+    Where rows have no key (`full_rows`), the core gets inserts only.
+    """
+    words = {
+        word: str(OPERATIONS.index(operation))
+        for word, operation in shape.words.items()
+        if operation == "insert" or not full_rows
+    } | dict.fromkeys(shape.silent, "silent")
     attributes = [shape.metadata[name] for name in metadata]
     return [
         _flag(shape.wrapped),

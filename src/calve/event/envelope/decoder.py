@@ -42,6 +42,10 @@ class Envelopes:
     unavailable: str | None = None
     keeps_empty: bool = False
 
+    def asked(self, metadata: frozenset[str], keys: frozenset[str]) -> Envelopes:
+        """Return the same for other attributes and keys (`RequestedAttributes`)."""
+        return replace(self, wanted=replace(self.wanted, metadata=metadata, keys=keys))
+
     @property
     def shape(self) -> EnvelopeShape:
         """The format, with the configured placeholder."""
@@ -99,7 +103,8 @@ class EnvelopeDecoder:
             columns = [pa.array(empty), *(pa.nulls(len(empty), field.type) for field in list(self._schema)[1:])]
             decoded.parts.append(pa.table(columns, schema=self._schema))
         skipped = 0 if self._keeps_empty else len(empty)
-        return DecodedEnvelopes(self._joined(events, decoded.parts), rejects_table(rejects), skipped)
+        rows = _resent(events, self._joined(events, decoded.parts))
+        return DecodedEnvelopes(rows, rejects_table(rejects), skipped)
 
     def _is_wanted(self, name: str) -> bool:
         return name == OPERATION_ATTRIBUTE or name in self._wanted.metadata
@@ -160,6 +165,20 @@ class EnvelopeDecoder:
 def _row(row: int, change: RowChange) -> dict[str, Any]:
     texts = {"event": text_of(change.row), "json": cleaned(change.row)}
     return {"at": row, **texts, OPERATION_ATTRIBUTE: change.operation, **change.metadata}
+
+
+def _resent(events: pa.Table, rows: pa.Table) -> pa.Table:
+    """Return the rows without those that were no dead letters: of an update in two rows, one may have been rejected.
+
+    An event that is sent again brings the operation of its row.
+    """
+    if OPERATION_ATTRIBUTE not in events.column_names:
+        return rows
+    at = rows[ROW].to_numpy()
+    is_same = pc.equal(events[OPERATION_ATTRIBUTE].take(rows[ROW]), rows[OPERATION_ATTRIBUTE])
+    same = pc.fill_null(is_same, False).to_numpy()
+    has_same = np.isin(at, at[same])
+    return rows.filter(pa.array(same | ~has_same))
 
 
 def _reasons(events: pa.Table) -> dict[int, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from calve.event.validate_json import without_half_surrogates
 __all__ = ["RefusedEnvelopeError", "RequestedAttributes", "RowChange", "decode", "shape_schema", "text_of"]
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_WHOLE = "set REPLICA IDENTITY FULL, or complete row images (binlog_row_image=FULL)"
 _NO_PLACEHOLDER = Placeholder("")
 
 
@@ -39,10 +40,13 @@ class RequestedAttributes:
     Attributes:
         metadata: The requested attributes.
         keys: Columns that may be in a table's key: an update that changes one becomes a delete and an insert.
+        full_rows: Whether rows of a table have no key: an update becomes an `update_before` and an `update_after`, and
+            a delete has the whole row.
     """
 
     metadata: frozenset[str] = frozenset()
     keys: frozenset[str] = frozenset()
+    full_rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ def decode(shape: EnvelopeShape, event: bytes, key: str | None, wanted: Requeste
         why = shape.refused.get(word) or f"{cut(word)!r} at {shape.operation} is not an operation of {shape.title}"
         raise RefusedEnvelopeError(Code.UNKNOWN_OPERATION, why)
     metadata = {name: _attribute(envelope, shape, name) for name in sorted(wanted.metadata & shape.metadata.keys())}
-    changes = _changes(shape, envelope, schema, (shape.words[word], key), wanted.keys)
+    changes = _changes(shape, envelope, schema, (shape.words[word], key), wanted)
     return [RowChange(operation, row, metadata, schema) for operation, row, schema in changes]
 
 
@@ -95,16 +99,20 @@ def _changes(
     envelope: dict[str, Any],
     schema: Field | None,
     operation_and_key: tuple[str, str | None],
-    keys: Collection[str],
+    wanted: RequestedAttributes,
 ) -> list[tuple[str, dict[str, Any], Field | None]]:
     operation, key = operation_and_key
     if shape.wrapped and has_document(envelope, operation):
+        if wanted.full_rows and operation != "insert":
+            raise RefusedEnvelopeError(Code.NO_KEY, "documents of MongoDB have the key _id: identifier_columns: [_id]")
         try:
             return [(operation, row_of(envelope, operation, _key_values(key)[0]), None)]
         except DocumentError as error:
             raise RefusedEnvelopeError(Code.NO_KEY if operation == "delete" else Code.MALFORMED, str(error)) from None
     before = _row(_at(envelope, shape.before), schema, shape.placeholder)
     if operation == "delete" and shape.whole_before:
+        if wanted.full_rows and not _is_whole(before, _at(envelope, shape.before)):
+            raise RefusedEnvelopeError(Code.NO_KEY, f"the delete has no whole row at {shape.before}: {_WHOLE}")
         return [(operation, *((before, schema) if before is not None else _key_row(key)))]
     after = _row(_at(envelope, shape.after), schema, shape.placeholder)
     if after is None:
@@ -112,9 +120,19 @@ def _changes(
         raise RefusedEnvelopeError(Code.MALFORMED, f"the {operation} has no row at {shape.after}{another}")
     if operation == "update" and before is not None:
         old = before if shape.whole_before else {**after, **before}
-        if any(name in after and old.get(name) is not None and old[name] != after[name] for name in keys):
+        is_moved = any(name in after and old.get(name) is not None and old[name] != after[name] for name in wanted.keys)
+        if wanted.full_rows and _is_whole(before, _at(envelope, shape.before)):
+            unsent = {name: old[name] for name in _at(envelope, shape.after) if name not in after and name in old}
+            first = "delete" if is_moved else "update_before"
+            return [(first, old, schema), ("update_after", {**after, **unsent}, schema)]
+        if is_moved:
             return [("delete", old, schema), (operation, after, schema)]
     return [(operation, after, schema)]
+
+
+def _is_whole(row: Mapping[str, Any] | None, sent: Any) -> bool:
+    """Return whether a row has a value for each field that was sent: none is a placeholder."""
+    return row is not None and all(name in row for name in sent)
 
 
 def _payload(payload: Any, schema: Field | None) -> dict[str, Any]:

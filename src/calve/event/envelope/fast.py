@@ -50,7 +50,7 @@ class FastDecoder:
         self, shape: EnvelopeShape, wanted: RequestedAttributes, number: Callable[[Field | None], int | None]
     ) -> None:
         names = sorted(wanted.metadata & shape.metadata.keys())
-        self._spec = format_spec(shape, names, sorted(wanted.keys))
+        self._spec = format_spec(shape, names, sorted(wanted.keys), wanted.full_rows)
         self._metadata = pa.schema([(name, shape.metadata[name].kind) for name in names])
         self._number = number
         self._shape = shape

@@ -6,12 +6,13 @@ from calve.errors import NoTargetError, SchemaConflictError, UnsupportedError
 from calve.record.target import COPY_ON_WRITE, EQUALITY_DELETE
 from calve.reduce.key import Key
 from calve.sinks.iceberg.metadata_columns import MetadataColumns
+from calve.sinks.iceberg.mirrors import Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.kinds import Limit, primitive
 from calve.table.loaded import Table
 from calve.table.spark_types import check_types
 
-__all__ = ["check_has_deletes", "check_table", "missing"]
+__all__ = ["check_has_deletes", "check_table", "key_fault", "missing"]
 
 
 def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColumns) -> None:
@@ -32,6 +33,15 @@ def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColum
     if settings.changes and settings.write_mode == COPY_ON_WRITE:
         option = f"write_mode: {settings.write_mode}"
         check_types(table, option, Limit.NO_MERGE, "start", f"Remove {option}")
+
+
+def key_fault(table: Table, settings: IcebergSettings, mirrors: Mirrors) -> str:
+    """Return why changes cannot be applied to rows of a table as the settings say; empty if they can."""
+    if not settings.full_row:
+        key = Key(table, settings.key_columns)
+        return key.fault or ("" if settings.key_columns else mirrors.key_fault(table.identifier, key))
+    names = sorted(table.schema.identifier_field_names())
+    return f"{table.identifier} has the key {', '.join(names)}, and full_row is for tables without one" if names else ""
 
 
 def check_has_deletes(table: Table) -> None:

@@ -75,6 +75,11 @@ def source_faults(
                 "drop is for copies of databases and Iceberg tables: events of several versions of a schema may "
                 "alternate, so a field that one lacks is not gone. Use optional, and ALTER TABLE … DROP COLUMN later",
             )
+        if own.full_row and own.operation is None and stream is None:
+            yield (
+                f"{place}.identifier_columns".lstrip("."),
+                "full_row is for rows that are deleted: set operation, or leave identifier_columns out",
+            )
         if not index and settings.tables:
             continue  # events of other tables may be rejected
         why = "operation" if own.operation is not None else "upsert" if own.upsert else stream
@@ -82,7 +87,8 @@ def source_faults(
             yield (
                 place or "auto_create",
                 f"a table that is created would have no key, which {why} needs: add identifier_columns: [...] with "
-                "the columns that identify an event's row; for existing tables, remove auto_create",
+                "the columns that identify an event's row, or identifier_columns: full_row if none do; for existing "
+                "tables, remove auto_create",
             )
 
 
@@ -125,6 +131,8 @@ def _of_key(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
         yield "operation", "from_key decides it: a record with a value replaces the row of its key, others delete it"
     if settings.from_key and settings.key_column in settings.metadata_columns:
         yield "key_column", f"{settings.key_column} is in metadata_columns; choose another column"
+    if settings.full_row:
+        yield from _of_full_row(settings)
     columns = {column.name: column.type for column in settings.schema.columns} if settings.schema else None
     for index, name in enumerate(settings.key_columns):
         if columns is not None and not {name, name.partition(".")[0]} & columns.keys():
@@ -133,6 +141,15 @@ def _of_key(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
             yield f"identifier_columns[{index}]", f"{name} is a variant, which cannot be a key"
         if name in settings.metadata_columns:
             yield f"identifier_columns[{index}]", f"{name} is in metadata_columns; a key consists of fields"
+
+
+def _of_full_row(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
+    if settings.upsert:
+        yield "upsert", "replaces the row of a key, and full_row has none: set upsert: false"
+    if settings.write_mode != "merge-on-read":
+        yield "write_mode", "rows of full_row are deleted by position: set write_mode: merge-on-read"
+    if settings.partial_updates == "keep":
+        yield "partial_updates", "keep finds an older row by its key, and full_row has none"
 
 
 def _of_declared(settings: IcebergSettings) -> Iterator[tuple[str, str]]:

@@ -86,7 +86,9 @@ def _rejects(
 
     Which of several competing fields gets a column is decided by the fields of all tasks, in the driver's draft.
     """
-    if draft is None or (job.changes and not Key(draft, job.identifier_columns)):
+    if draft is None or (
+        job.changes and not job.has_full_rows(draft.identifier) and not Key(draft, job.identifier_columns)
+    ):
         return rejects_table([])
     if given:
         return job.converter(draft).convert(job.with_batch(events)).rejects

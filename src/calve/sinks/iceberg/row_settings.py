@@ -8,7 +8,7 @@ from typing import Literal
 from calve.expression import compile_format
 from calve.settings import option
 from calve.settings.catalog import catalog_doubts
-from calve.sinks.iceberg.table_options import FROM_KEY, RECORD_KEY, check_key, check_table_name
+from calve.sinks.iceberg.table_options import FROM_KEY, FULL_ROW, RECORD_KEY, check_key, check_table_name
 from calve.sinks.settings import SinkSettings
 
 __all__ = ["RowSettings"]
@@ -35,10 +35,11 @@ class RowSettings(SinkSettings):
         "insert; `update`, `u` update; `delete`, `d` delete; in any case. Default: every event is inserted.",
         check=compile_format,
     )
-    identifier_columns: list[str] | Literal["from_key"] = option(
+    identifier_columns: list[str] | Literal["from_key", "full_row"] = option(
         [],
         "The key of a row for updates and deletes; nested fields are dotted. Default: the table's identifier fields. "
-        "A new table gets these columns as its identifier fields. `from_key`: those of the key of Kafka's records.",
+        "A new table gets these columns as its identifier fields. `from_key`: those of the key of Kafka's records. "
+        "`full_row`: rows have no key; a DELETE has the whole row, and removes one of the rows that are equal to it.",
         check=check_key,
     )
     key_column: str = option(
@@ -72,6 +73,11 @@ class RowSettings(SinkSettings):
     def from_key(self) -> bool:
         """Whether the columns of a table's key are those of the records' key."""
         return self.identifier_columns == FROM_KEY
+
+    @property
+    def full_row(self) -> bool:
+        """Whether rows of a table have no key, and are found by all their columns."""
+        return self.identifier_columns == FULL_ROW
 
     @property
     def key_columns(self) -> list[str]:

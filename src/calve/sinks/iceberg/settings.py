@@ -151,6 +151,11 @@ class IcebergSettings(CreationSettings, RowSettings):
         return self.from_key or any(own.identifier_columns == FROM_KEY for own in self.tables)
 
     @property
+    def has_full_rows(self) -> bool:
+        """See `SinkSettings`."""
+        return any(own.full_row for own in self.by_table.values())
+
+    @property
     def target_name(self) -> str | None:
         """See `SinkSettings`."""
         return self.table_identifier

@@ -61,6 +61,7 @@ class IcebergSink:
             settings.by_table.map(
                 lambda own: None if own.operation is None else compile_format(own.operation, metadata)
             ),
+            settings.by_table.map(lambda own: own.full_row),
         )
         self._key, catalog = opening.catalog_of(settings.catalog or {})
         self._log = log
@@ -154,6 +155,7 @@ def _options_of(settings: IcebergSettings, metadata: MetadataColumns) -> dict[st
         "identifier_columns": tuple(settings.key_columns),
         "upsert": settings.upsert or settings.from_key,
         "from_key": settings.from_key,
+        "full_row": settings.full_row,
         "write_mode": settings.write_mode,
     }
 

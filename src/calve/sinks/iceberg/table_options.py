@@ -16,7 +16,16 @@ from calve.settings import option
 from calve.sinks.iceberg.maintenance import LEAST_RETENTION, LONGEST_RETENTION, Maintenance
 from calve.sinks.iceberg.new_table import ObjectType
 
-__all__ = ["FROM_KEY", "RECORD_KEY", "SORT_BY", "TableOptions", "check_branch", "check_key", "check_table_name"]
+__all__ = [
+    "FROM_KEY",
+    "FULL_ROW",
+    "RECORD_KEY",
+    "SORT_BY",
+    "TableOptions",
+    "check_branch",
+    "check_key",
+    "check_table_name",
+]
 
 SORT_BY = (
     'The sort order of new tables, e.g. `["region", "at desc"]`; new files and compacted ones are sorted by it. Later '
@@ -24,6 +33,8 @@ SORT_BY = (
 )
 FROM_KEY = "from_key"
 """The columns of the key are those of the records' key."""
+FULL_ROW = "full_row"
+"""Rows have no key, and are found by all their columns."""
 RECORD_KEY = "kafka_key"
 """The metadata attribute with a record's key."""
 _LONGEST_BRANCH = 200
@@ -88,7 +99,9 @@ class TableOptions:
     regex: str | None = option(
         None, "Instead of `name`: a regular expression that matches the whole name.", minimum=1, check=_check_regex
     )
-    identifier_columns: list[str] | Literal["from_key"] | None = option(None, "The key of a row.", check=check_key)
+    identifier_columns: list[str] | Literal["from_key", "full_row"] | None = option(
+        None, "The key of a row.", check=check_key
+    )
     operation: str | None = option(None, "The operation of each event, e.g. `${/op}`.", check=compile_format)
     upsert: bool | None = option(None, "An INSERT replaces an existing row with the same key.")
     write_mode: Literal["equality-delete", "merge-on-read", "copy-on-write"] | None = option(

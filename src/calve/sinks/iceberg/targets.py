@@ -30,7 +30,7 @@ from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
 from calve.reduce.key import Key
-from calve.sinks.iceberg.check_table import check_has_deletes, check_table, missing
+from calve.sinks.iceberg.check_table import check_has_deletes, check_table, key_fault, missing
 from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.ignored_options import ignored_options, other_pipelines
 from calve.sinks.iceberg.inferred import absent_partitions, changes, fitted, unclear_columns
@@ -102,7 +102,7 @@ class SinkTargets:
             table = self._create(self._static, schema_from_columns(own.columns), own.partition_fields)
         if table is None:
             return
-        if own.changes and (fault := Key(table, own.key_columns).fault):
+        if own.changes and (fault := key_fault(table, own, self.mirrors)):
             hint = "Set identifier_columns to the columns that identify an event's row"
             raise SchemaConflictError(f"Rows cannot be updated: {fault}", step="start", target=self._static, hint=hint)
         # of an inferred table events decided the type, and this must not stop the pipeline
@@ -316,8 +316,9 @@ class SinkTargets:
         if fault := self.mirrors.names_fault(name):
             self._log.warning_once(f"the table {name} cannot be created: {fault}; its events are rejected", table=name)
             return Absent(Code.AMBIGUOUS_FIELD.value, f"the table {name} cannot be created: {fault}")
-        sources = self.mirrors.of(name)
-        table = self._create(name, schema, self.settings.of(name).partition_fields, self.mirrors.marks(name))
+        sources, own = self.mirrors.of(name), self.settings.of(name)
+        schema = Schema(*schema.fields) if own.full_row else schema  # without the key of the source
+        table = self._create(name, schema, own.partition_fields, self.mirrors.marks(name))
         if {*map(noted, sources)} <= table.properties.items():  # it is as it was asked for, and nothing is to be added
             self._followed[name] = sources
             return table
@@ -389,8 +390,7 @@ class SinkTargets:
         has_full_rows = self.mirrors.has_full_rows(table) and not own.key_columns
         if has_full_rows and own.write_mode != MERGE_ON_READ:
             self._log.warning_once(f"{table.identifier} has no key: its rows go by position", table=table.identifier)
-        key = Key(table, own.key_columns)
-        bad = key.fault or ("" if own.key_columns else self.mirrors.key_fault(table.identifier, key))
+        bad = key_fault(table, own, self.mirrors)
         if bad and not has_full_rows:
             self._log.warning_once(f"{bad}; its events are rejected", table=table.identifier)
         return Absent(Code.NO_KEY.value, bad) if bad and not has_full_rows else table

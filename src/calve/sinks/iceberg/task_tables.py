@@ -45,6 +45,7 @@ class TaskTables(SinkJob):
         full_rows: Tables without a key whose rows are found by all their columns.
         identifier_columns: The key; empty means the table's identifier fields.
         from_key: The key has the columns of the records' key.
+        full_row: Rows have no key, as in `full_rows`, whatever the table is.
         upsert: An INSERT replaces an older row of the same key.
         write_mode: How deletes reach a table when they are committed.
         keep: An UPDATE leaves columns as they are that its event lacks.
@@ -77,6 +78,7 @@ class TaskTables(SinkJob):
     full_rows: frozenset[str] = frozenset()
     identifier_columns: tuple[str, ...] = ()
     from_key: bool = False
+    full_row: bool = False
     upsert: bool = False
     write_mode: WriteMode = EQUALITY_DELETE
     keep: bool = False
@@ -149,7 +151,7 @@ class TaskTables(SinkJob):
     def has_full_rows(self, table: str) -> bool:
         """Return whether rows of a table are found by all their columns."""
         own = self.of(table)
-        return own.changes and not own.identifier_columns and table in self.full_rows
+        return own.full_row or (own.changes and not own.identifier_columns and table in self.full_rows)
 
     def converter(self, table: Table) -> Converter | Reducer | FullRows:
         """Make what turns the events of a table into rows, or into changes of rows."""

@@ -94,7 +94,7 @@ class FollowedTable:
         if not self._changes.identity:
             self._log.warning(
                 f"rows of {self.name} have no key: a change is a DELETE and an INSERT without `document_id`; set "
-                "identifier_columns"
+                "identifier_columns (full_row in an Iceberg sink finds rows by all columns)"
             )
 
     def end_here(self) -> None:

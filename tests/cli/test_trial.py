@@ -153,3 +153,40 @@ def test_the_help_teaches_by_an_example(shell: Shell) -> None:
     result = shell("try", "--help")
     assert result.exit_code == 0
     assert "calve try orders.yaml sample.ndjson" in result.output
+
+
+KEYED = """\
+one:
+  source:
+    kafka: {bootstrap_servers: ["nobody:1"], topics: [{name: customers}]}
+  sink:
+    - iceberg: {table_identifier: shop.customers, auto_create: true, identifier_columns: from_key}
+"""
+
+
+def test_lines_may_begin_with_the_keys_of_their_records(shell: Shell) -> None:
+    lines = '{"id":1}\t{"name":"a"}\n{"id":2}\tnull\n{"name":"x"}\n{"id":3}\t\n{"id":1}\t{"id":2}\n'
+    result = shell("try", shell.write("a.yaml", KEYED), shell.write("b", lines), "--key-delimiter", "\\t")
+    fates = result.stdout.splitlines()
+    assert fates[:2] == ["line 1: shop.customers", "line 2: shop.customers"]
+    assert fates[2].startswith("line 3: rejected, NO_KEY: the record has no key")
+    assert fates[3] == "line 4: shop.customers"
+    assert "KEY_MISMATCH in id" in fates[4]
+    assert "SET IDENTIFIER FIELDS id" in result.stdout
+    assert result.stderr == ""
+
+
+def test_one_key_for_all_is_text_and_what_is_missing_is_told_with_the_option(shell: Shell) -> None:
+    yaml, event = shell.write("a.yaml", KEYED), shell.write("b", '{"n":1}')
+    assert "kafka_key string NOT NULL" in shell("try", yaml, event, "--metadata", "kafka_key=007").stdout
+    assert "kafka_key (--key-delimiter, or one key for all" in shell("try", yaml, event).stderr
+    assert "no text divides keys" in shell("try", yaml, event, "--key-delimiter", "").stderr
+    http = shell.write("c.yaml", YAML)
+    assert "The source http has no metadata kafka_key" in shell("try", http, event, "--key-delimiter", ":").stderr
+
+
+def test_events_that_look_like_connects_json_are_told(shell: Shell) -> None:
+    event = shell.write("b", '{"schema":{"type":"struct"},"payload":{"a":1}}')
+    said = shell("try", shell.write("a.yaml", YAML.replace("${/kind}", "a")), event).stderr
+    assert "the events of the table shop.a consist of schema and payload" in said
+    assert "serde_format: connect_json" in said

@@ -33,10 +33,18 @@ __all__ = ["trial"]
     metavar="KEY=VALUE",
     help="Metadata of every event: a whole number, or text. Repeatable.",
 )
+@click.option(
+    "--key-delimiter",
+    metavar="TEXT",
+    help=r"Each line begins with the key of its record and this text, e.g. '\t', as kcat -K '\t' and "
+    "kafka-console-consumer with print.key=true write them; the record may have no value, or null.",
+)
 @options.json_output
 @options.debug
-def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str], as_json: bool) -> None:
-    """Show what a pipeline would do with sample events: their tables, tables to create, rejects.
+def trial(
+    path: Path, events: str, pipeline: str | None, metadata: dict[str, str], key_delimiter: str | None, as_json: bool
+) -> None:
+    r"""Show what a pipeline would do with sample events: their tables, tables to create, rejects.
 
     EVENTS.ndjson has one event per line, as the source would deliver it, or is a Parquet, Avro or ORC file. For a
     pipeline that reads files it is such a file (text, CSV …). For a topic with schemas (Avro, Protobuf …) it may also
@@ -57,28 +65,27 @@ def trial(path: Path, events: str, pipeline: str | None, metadata: dict[str, str
       calve try orders.yaml sample.ndjson --metadata kafka_topic=orders
       head -100 today.ndjson | calve try orders.yaml - --json
       kcat -C -b broker:9092 -t orders -c 10 -e -f '%R%s' | calve try orders.yaml -
+      kcat -C -b broker:9092 -t customers -c 10 -e -K '\t' | calve try customers.yaml - --key-delimiter '\t'
     """
     from calve.pipeline.plugins import PLUGINS  # here, so that `calve try --help` needs no Spark
 
     settings = only(parse(path, PLUGINS).pipelines, pipeline)
-    outcome = _attempt(settings, events, metadata)
+    outcome = _attempt(settings, events, metadata, key_delimiter)
     for note in _notes(outcome):
         echo(note, err=True)
     for line in _json(outcome) if as_json else _text(outcome):
         echo(line)
 
 
-def _attempt(settings: PipelineSettings, events: str, metadata: dict[str, str]) -> Trial:
+def _attempt(settings: PipelineSettings, events: str, metadata: dict[str, str], key_delimiter: str | None) -> Trial:
     from calve.operate.dry_run import dry_run  # brings DuckDB and Spark's Python side
     from calve.pipeline.plugins import sample_of
+    from calve.sources.file.sample import with_keys
 
     sample, is_encoded = sample_of(settings, events)
-    return dry_run(settings, sample, {key: _value(text) for key, text in metadata.items()}, is_encoded)
-
-
-def _value(text: str) -> int | str:
-    """Return a whole number, or the text."""
-    return int(text) if text.removeprefix("-").isdecimal() and text.isascii() and len(text) < 19 else text
+    if key_delimiter is not None:
+        sample = with_keys(sample, key_delimiter.replace("\\t", "\t"))
+    return dry_run(settings, sample, metadata, is_encoded)
 
 
 def _json(outcome: Trial) -> Iterator[str]:
@@ -158,7 +165,12 @@ def _summary(outcome: Trial) -> str:
 
 
 def _notes(outcome: Trial) -> Iterator[str]:
+    from calve.event.envelope.shape import WRAPPED  # brings Arrow
+
     for what, names in outcome.missing_metadata.items():
-        yield f"Note: {what} uses metadata that sample events lack: {', '.join(names)}"
+        how = " (--key-delimiter, or one key for all with --metadata)" if names == ["kafka_key"] else ""
+        yield f"Note: {what} uses metadata that sample events lack: {', '.join(names)}{how}"
+    for table in outcome.wrapped:
+        yield f"Note: the events of the table {harmless(table)} consist of schema and payload: {WRAPPED}"
     if outcome.has_unused_schema:
         yield "Note: the sample is JSON, so the schema of the topics is not used: types are those of its values"

@@ -97,6 +97,11 @@ class Inferred:
         """The names of the columns of the records' key."""
         return [field.name for field in field_of(self.key).fields] if self.key else []
 
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether the events look like Kafka Connect's JSON with schema that was read as plain JSON."""
+        return self.root.fields.keys() - {*self.key_columns} == {"schema", "payload"}
+
     def to_schema(
         self, limit: int = COLUMN_LIMIT, types: ColumnTypes | None = None, case_insensitive: bool = False
     ) -> Schema:

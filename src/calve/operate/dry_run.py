@@ -19,6 +19,8 @@ from calve.engine.engine import Engine
 from calve.errors import SchemaConflictError, SettingsError
 from calve.event.columns import EVENT, JSON, MALFORMED, SCHEMA, VERSION
 from calve.event.document_version import versions
+from calve.event.envelope.decoder import RECORD_KEY
+from calve.event.envelope.shape import OPERATION_ATTRIBUTE
 from calve.event.validate_json import validated
 from calve.expression.scope import TAGS
 from calve.observe import tally
@@ -136,12 +138,14 @@ class Trial:
         tables: The tables that would get rows or be created, in the order of their first event.
         missing_metadata: By route, `table_identifier` or `operation`: the metadata that it needs and the samples lack.
         has_unused_schema: Whether the source's topics have a schema that the samples, plain JSON, were not read with.
+        wrapped: The new tables whose events look like Kafka Connect's JSON with schema.
     """
 
     events: list[EventFate]
     tables: list[TableFate]
     missing_metadata: dict[str, list[str]]
     has_unused_schema: bool = False
+    wrapped: list[str] = field(default_factory=list)
 
 
 def dry_run(
@@ -156,7 +160,8 @@ def dry_run(
 
     Args:
         settings: The pipeline.
-        events: `EVENT`, `MALFORMED`, perhaps `SCHEMA`, and `file_row`, the line of each; other columns are ignored.
+        events: `EVENT`, `MALFORMED`, perhaps `SCHEMA` and `RECORD_KEY`, and `file_row`, the line of each; other columns
+            are ignored.
         metadata: The metadata of every event; all other metadata is missing.
         is_encoded: The events are values with a schema, as in the source's topics; otherwise they are JSON.
 
@@ -165,14 +170,23 @@ def dry_run(
         CalveError: The pipeline would not start, or a catalog or a schema registry does not answer.
     """
     kinds = declared(settings).metadata
-    if unknown := sorted((metadata or {}).keys() - kinds):
+    given = {*(metadata or {}), *({RECORD_KEY} & set(events.column_names))}
+    if unknown := sorted(given - kinds.keys()):
         message = f"The source {settings.source.name} has no metadata {unknown[0]}"
         raise SettingsError(message, step="settings", hint=f"It has: {', '.join(sorted(kinds)) or 'none'}")
-    for name, value in (metadata or {}).items():
-        if pa.types.is_integer(kinds[name]) and not isinstance(value, int):
-            raise SettingsError(f"The metadata {name} is a whole number, not {value!r}", step="settings")
+    typed = {name: _typed(name, value, kinds[name]) for name, value in (metadata or {}).items()}
     with contextlib.ExitStack() as stack:
-        return _DryRun(settings, _DryRunCatalogs(settings, stack)).run(events, metadata or {}, is_encoded)
+        return _DryRun(settings, _DryRunCatalogs(settings, stack)).run(events, typed, is_encoded)
+
+
+def _typed(name: str, value: int | str, kind: pa.DataType) -> int | str:
+    """Return the value of a metadata attribute as its kind; that of a command line is a text."""
+    if not pa.types.is_integer(kind):
+        return str(value)
+    try:
+        return int(value)
+    except ValueError:
+        raise SettingsError(f"The metadata {name} is a whole number, not {value!r}", step="settings") from None
 
 
 class _DryRunCatalogs:
@@ -218,6 +232,7 @@ class _DryRun:
         self._time_tenths = int(time.time() * 10)
         self._events: list[EventFate] = []
         self._tables: dict[tuple[str, str], TableFate] = {}
+        self._wrapped: set[str] = set()
 
     def run(self, events: pa.Table, metadata: Mapping[str, int | str], is_encoded: bool) -> Trial:
         fates = self._events = [EventFate(*place) for place in enumerate(events["file_row"].to_pylist(), 1)]
@@ -228,7 +243,13 @@ class _DryRun:
         job = self._parts.job("", 0, self._time_tenths, 0, None)
         needed = self._needed_metadata(job)
         added = {TAGS, *(job.processors.sets if job.processors else ())}
-        known_metadata = metadata.keys() | (job.envelopes.metadata.keys() if job.envelopes else set()) | added
+        added |= {OPERATION_ATTRIBUTE} if job.record_keys else set()
+        known_metadata = (
+            metadata.keys()
+            | ({RECORD_KEY} & set(events.column_names))
+            | (job.envelopes.metadata.keys() if job.envelopes else set())
+            | added
+        )
         missing = {user: sorted(names - known_metadata) for user, names in needed.items() if names - known_metadata}
         nulls = {name: None for names in missing.values() for name in names}
         samples = _with_metadata(events, {**nulls, **metadata})
@@ -236,7 +257,8 @@ class _DryRun:
         for (key, name), table in self._tables.items():
             if key in self._catalogs.made:
                 _explain(self._catalogs.made[key], name, table)
-        return Trial(fates, list(self._tables.values()), missing, job.serde is not None and not is_encoded)
+        has_unused_schema = job.serde is not None and not is_encoded
+        return Trial(fates, list(self._tables.values()), missing, has_unused_schema, sorted(self._wrapped))
 
     def _needed_metadata(self, job: Job) -> dict[str, frozenset[str]]:
         """Return the metadata that each route, table name and operation needs."""
@@ -251,6 +273,8 @@ class _DryRun:
                 needed[f"the operation of {label}"] = frozenset().union(*used)
         if job.processors:
             needed["a processor"] = job.processors.metadata
+        if job.record_keys:
+            needed["identifier_columns: from_key"] = frozenset({RECORD_KEY})
         return needed
 
     def _route(self, job: Job, samples: pa.Table) -> dict[TableRef, pa.Table]:
@@ -291,6 +315,9 @@ class _DryRun:
             sinks = self._parts.job("", 0, self._time_tenths, 0, None).sinks
             outcomes = [self._write_part(sinks[target.sink], target, rows) for target, rows in parts.items()]
             misfits = [misfit for misfit in outcomes if misfit]
+            self._wrapped |= {
+                misfit.target.table for misfit in misfits if misfit.inferred and misfit.inferred.is_wrapped
+            }
             if not misfits:
                 return
             self._parts.tables.fit(misfits)
@@ -331,8 +358,10 @@ class _DryRun:
 
 def _with_metadata(events: pa.Table, metadata: Mapping[str, int | str | None]) -> pa.Table:
     """Return the events with exactly this metadata; None is a column of nulls."""
-    bare = events.select([name for name in (EVENT, MALFORMED, SCHEMA) if name in events.column_names])
+    bare = events.select([name for name in (EVENT, MALFORMED, SCHEMA, RECORD_KEY) if name in events.column_names])
     for name, value in sorted(metadata.items()):
+        if name in bare.column_names:
+            continue  # each record has its own
         kind = pa.int64() if isinstance(value, int) else pa.string()
         bare = bare.append_column(name, pa.repeat(pa.scalar(value, kind), len(events)))
     return bare

@@ -62,7 +62,7 @@ def changes(table: Table, evolution: Evolution) -> Iterator[str]:
 
 def unclear_columns(table: Table, inferred: Inferred, types: ColumnTypes) -> Iterator[str]:
     """Yield sentences about new columns that are probably not what is wanted, with a hint."""
-    if inferred.root.fields.keys() == {"schema", "payload"}:
+    if inferred.is_wrapped:
         yield f"the events of the table {table.identifier} consist of schema and payload: {WRAPPED}"
     strings: dict[Kind, list[str]] = {}
     for column, kind in unclear(inferred.root, types):

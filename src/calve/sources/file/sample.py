@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from calve.errors import SourceError
+from calve.errors import SettingsError, SourceError
 from calve.event.columns import EVENT, MALFORMED
 from calve.event.typed import with_text
 from calve.sources.file.codec import FilePart, codec_of, read_part
@@ -25,8 +25,10 @@ from calve.sources.file.settings import (
 )
 from calve.sources.settings import SourceSettings
 
-__all__ = ["SAMPLE_BYTES", "is_text", "read_bytes", "sample_lines", "sample_values", "shown_name"]
+__all__ = ["SAMPLE_BYTES", "is_text", "read_bytes", "sample_lines", "sample_values", "shown_name", "with_keys"]
 
+KEY = "kafka_key"
+"""The metadata attribute with the key of a record."""
 SAMPLE_BYTES = 64 << 20
 """A sample is looked at in one piece: more is refused."""
 _NDJSON = CodecSettings(ndjson=NdjsonCodec())
@@ -73,6 +75,31 @@ def sample_values(values: Sequence[bytes | None]) -> pa.Table:
     """Return the table of binary values."""
     columns = {EVENT: pa.array(values, pa.binary()), MALFORMED: pa.nulls(len(values), pa.string())}
     return pa.table({**columns, "file_row": _unknown(len(values))})
+
+
+def with_keys(events: pa.Table, delimiter: str) -> pa.Table:
+    """Return lines that begin with the keys of their records, as `kafka_key` and the rest; without a value: null.
+
+    Args:
+        events: The lines.
+        delimiter: What ends a key; a line without it has no key.
+
+    Raises:
+        SettingsError: The events are not lines, or there is no delimiter.
+    """
+    lines = events[EVENT].to_pylist()
+    if not delimiter or events["file_row"].null_count or None in lines:
+        raise SettingsError(
+            "The events are no lines of text, or no text divides keys from values",
+            step="settings",
+            target="--key-delimiter",
+        )
+    parts = [line.partition(delimiter.encode()) for line in lines]
+    keys = [key.decode(errors="replace") if found else None for key, found, _ in parts]
+    values = [value if found else key for key, found, value in parts]
+    values = [None if value.strip() in (b"", b"null") else value for value in values]
+    at = events.column_names.index(EVENT)
+    return events.set_column(at, EVENT, pa.array(values, pa.binary())).append_column(KEY, pa.array(keys, pa.string()))
 
 
 def is_text(data: bytes) -> bool:

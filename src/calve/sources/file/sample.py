@@ -95,8 +95,8 @@ def with_keys(events: pa.Table, delimiter: str) -> pa.Table:
             target="--key-delimiter",
         )
     parts = [line.partition(delimiter.encode()) for line in lines]
-    keys = [key.decode(errors="replace") if found else None for key, found, _ in parts]
-    values = [value if found else key for key, found, value in parts]
+    keys = [key.decode(errors="replace") if separator else None for key, separator, _ in parts]
+    values = [value if separator else key for key, separator, value in parts]
     values = [None if value.strip() in (b"", b"null") else value for value in values]
     at = events.column_names.index(EVENT)
     return events.set_column(at, EVENT, pa.array(values, pa.binary())).append_column(KEY, pa.array(keys, pa.string()))

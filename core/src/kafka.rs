@@ -10,6 +10,7 @@ const KEY: u32 = 1;
 const TIMESTAMP: u32 = 2;
 const TIMESTAMP_TYPE: u32 = 4;
 const HEADERS: u32 = 8;
+const EXACT: u32 = 16;
 
 type Value<'a> = Option<&'a [u8]>;
 
@@ -38,6 +39,7 @@ pub struct Records {
     times: Vec<i64>,
     time_types: Texts,
     headers: Texts,
+    exact: Texts,
 }
 
 impl Records {
@@ -51,6 +53,7 @@ impl Records {
             times: vec![],
             time_types: Texts::default(),
             headers: Texts::default(),
+            exact: Texts::default(),
         }
     }
 
@@ -66,6 +69,9 @@ impl Records {
         if self.wanted & HEADERS != 0 {
             self.headers.push(object(&message.headers()).as_deref())?;
         }
+        if self.wanted & EXACT != 0 {
+            self.exact.push(exact(message.key(), &message.headers()).as_deref())?;
+        }
         Ok(())
     }
 
@@ -80,7 +86,7 @@ impl Records {
     }
 
     /// Gives the columns, empty where they were not asked for; the records begin again.
-    pub fn take(&mut self) -> [Array; 6] {
+    pub fn take(&mut self) -> [Array; 7] {
         let taken = std::mem::replace(self, Records::new(self.wanted));
         [
             taken.events.array(),
@@ -89,6 +95,7 @@ impl Records {
             export::nullable(&taken.has_time, taken.times),
             taken.time_types.array(),
             taken.headers.array(),
+            taken.exact.array(),
         ]
     }
 }
@@ -145,6 +152,32 @@ fn object(headers: &[Header]) -> Option<Vec<u8>> {
 fn header_value(value: Value, json: &mut Vec<u8>) {
     match value {
         Some(value) => quote(&text(value), json),
+        None => json.extend(b"null"),
+    }
+}
+
+/// Gives key and headers in Base64, `[key, [[name, value], …]]`, from which each byte can be made again.
+fn exact(key: Value, headers: &[Header]) -> Option<Vec<u8>> {
+    if key.is_none() && headers.is_empty() {
+        return None;
+    }
+    let mut json = vec![b'['];
+    base64_value(key, &mut json);
+    json.extend(b",[");
+    for (number, header) in headers.iter().enumerate() {
+        json.extend(if number == 0 { &b"["[..] } else { b",[" });
+        quote(&text(header.name), &mut json);
+        json.push(b',');
+        base64_value(header.value, &mut json);
+        json.push(b']');
+    }
+    json.extend(b"]]");
+    Some(json)
+}
+
+fn base64_value(value: Value, json: &mut Vec<u8>) {
+    match value {
+        Some(bytes) => quote(&base64(bytes), json),
         None => json.extend(b"null"),
     }
 }

@@ -17,6 +17,7 @@ from services.kafka import Kafka
 KILLS = int(os.environ.get("CALVE_KAFKA_KILLS", "3"))
 POINTS = (
     "task.after-send",
+    "letters.after-send",
     "task.before-send",
     "ledger.before-stage",
     "commit.after-swap",
@@ -41,10 +42,12 @@ in:
         operation: "${{/op}}"
         identifier_columns: [id]
         exclude_keys: [op]
+        dlq: &dead {{kafka: {{topic: {name}-dead, bootstrap_servers: {address}, create_topic: true}}}}
     - iceberg:
         table_identifier: {name}.log
         auto_create: true
         table_properties: {{format-version: "3"}}
+        dlq: *dead
 """
 OUT = """
 out:
@@ -74,8 +77,9 @@ def test_wherever_the_process_dies_each_change_is_there_once_and_in_order(
     assert calve.once() == 0, calve.said()[-1500:]
     calve.configure((IN + OUT).format(name=name, address=kafka_broker.address))
     for kill in range(KILLS):
-        events.send()
-        calve.dies_at(POINTS[kill % len(POINTS)])
+        point = POINTS[kill % len(POINTS)]
+        events.send(bad=3 * point.startswith("letters."))
+        calve.dies_at(point)
     for _ in range(2):  # the second run reads what the first one has written to the tables
         assert calve.once() == 0, calve.said()[-1500:]
     log = [json.loads(record.value()) for record in kafka_broker.committed(f"{name}.log")]
@@ -89,6 +93,9 @@ def test_wherever_the_process_dies_each_change_is_there_once_and_in_order(
             assert state[record.key()]["n"] > before["n"], "a change came again, or after a newer one"
     assert {int(key): row for key, row in state.items()} == events.state
     assert calve.dead_letters("out") == []
+    dead = kafka_broker.committed(f"{name}-dead")
+    assert sorted((record.key(), record.value()) for record in dead) == sorted(events.bad)
+    assert {dict(record.headers())["calve.code"] for record in dead} == {b"MALFORMED"}
 
 
 class Events:
@@ -98,12 +105,17 @@ class Events:
         self.kafka, self.topic, self.random = kafka, topic, random.Random(5)
         self.all: list[dict[str, Any]] = []
         self.state: dict[int, dict[str, Any]] = {}
+        self.bad: list[tuple[bytes, bytes]] = []
 
     @property
     def count(self) -> int:
         return len(self.all)
 
-    def send(self) -> None:
+    def send(self, bad: int = 0) -> None:
+        """Send 200 changes, and so many records that are no events."""
+        broken = [(f"k{number}\xff".encode("latin-1"), b"\xffno event") for number in range(bad)]
+        self.kafka.produce(self.topic, [value for _, value in broken], keys=[key for key, _ in broken])
+        self.bad += broken
         new = [self._event(number) for number in range(self.count, self.count + 200)]
         for parity in (0, 1):
             values = [json.dumps(event) for event in new if event["id"] % 2 == parity]

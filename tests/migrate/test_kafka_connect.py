@@ -357,6 +357,16 @@ def test_every_property_is_converted_or_commented_on(tmp_path: Path) -> None:
     assert [name for name in names if name not in comments] == []
 
 
+def test_the_topic_of_dead_letters_gets_those_of_all_sinks(tmp_path: Path) -> None:
+    names = {"topic.name": "dead", "topic.replication.factor": "1", "context.headers.enable": "true"}
+    given = {f"errors.deadletterqueue.{name}": value for name, value in names.items()}
+    text, source, sinks = one(tmp_path, **given, **{"consumer.override.security.protocol": "SSL"})
+    (topic,) = {sink.dlq_topic and sink.dlq_topic.topic for sink in sinks}
+    assert topic == "dead"
+    assert sinks[0].dlq_topic.client() == source.client()
+    assert "errors.deadletterqueue.context.headers.enable = true" in text
+
+
 def test_the_example_of_the_page_is_what_is_printed(tmp_path: Path) -> None:
     page = (Path(__file__).parents[2] / "docs" / "from-kafka-connect.md").read_text()
     given, printed = (re.findall(rf"```{kind}\n(.*?)```", page, re.DOTALL)[0] for kind in ("json", "yaml"))

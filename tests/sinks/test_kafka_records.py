@@ -18,9 +18,10 @@ from calve.route.route import SinkRoute
 from calve.sinks.kafka import job as sink_job
 from calve.sinks.kafka.job import RecordJob, RecordWriter
 from calve.sinks.kafka.refusals import RecordRefusals
-from calve.sinks.kafka.settings import KafkaSinkSettings, TargetTopic, topic_fault
+from calve.sinks.kafka.settings import KafkaSinkSettings, TargetTopic
 from calve.sinks.kafka.sink import record_options
 from calve.sinks.records.shape import RecordShape, compile_shape
+from calve.sources.kafka.access import topic_fault
 
 CHANGES = ("iceberg_operation", "document_id", "iceberg_table_name")
 

@@ -155,10 +155,11 @@ pub unsafe extern "C" fn calve_kafka_free(records: *mut Records) {
     drop(Box::from_raw(records));
 }
 
-/// Moves the records to `out`: events, offsets, keys, times, types of times, headers; empty where not asked for.
+/// Moves the records to `out`: events, offsets, keys, times, types of times, headers, key and headers in
+/// Base64; empty where not asked for.
 ///
 /// # Safety
-/// No other thread uses `records`; `out` has room for six arrays.
+/// No other thread uses `records`; `out` has room for seven arrays.
 #[no_mangle]
 pub unsafe extern "C" fn calve_kafka_batch(records: *mut Records, out: *mut ArrowArray) -> c_int {
     guarded(|| {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,6 +22,13 @@ _catalog = click.option(
     metavar="KEY=VALUE",
     help="Property of the catalog of `dlq: {table: …}`; repeatable. [default: read the table as of the pipeline's last "
     "commit, with the credentials of the environment; of SQLite and hadoop catalogs the current table]",
+)
+
+_config = click.option(
+    "--config",
+    type=click.Path(exists=True, path_type=Path),
+    metavar="PATH",
+    help="The YAML of the pipelines, to log in where `dlq: {kafka: …}` needs it. [default: no login]",
 )
 
 
@@ -43,9 +51,10 @@ dlq.add_command(replay_entries)
 @options.state
 @options.only_pipeline
 @_catalog
+@_config
 @options.json_output
 @options.debug
-def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], as_json: bool) -> None:
+def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], config: Path | None, as_json: bool) -> None:
     """Count the dead letters of each pipeline that wait, by table and code.
 
     Examples:
@@ -53,9 +62,9 @@ def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], as_j
       calve dlq list --pipeline orders --json
       calve dlq list --catalog type=rest --catalog uri=http://127.0.0.1:8181 --catalog warehouse=s3://wh/
     """
-    from calve.cli.entries import print_counts  # here, so that `calve dlq --help` needs no Arrow
+    from calve.cli.entries import StoreAccess, print_counts  # here, so that `calve dlq --help` needs no Arrow
 
-    print_counts(state, pipeline, catalog, as_json)
+    print_counts(state, pipeline, StoreAccess(catalog, config), as_json)
 
 
 @dlq.command("show")
@@ -64,6 +73,7 @@ def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], as_j
 @options.code
 @options.table
 @_catalog
+@_config
 @click.option(
     "--limit",
     type=click.IntRange(min=0),
@@ -73,7 +83,7 @@ def list_entries(state: str, pipeline: str | None, catalog: dict[str, str], as_j
 @click.option("--raw", is_flag=True, help="Only the original events, byte for byte, one per line.")
 @options.json_output
 @options.debug
-def show_entries(state: str, pipeline: str | None, catalog: dict[str, str], **chosen: Any) -> None:
+def show_entries(state: str, pipeline: str | None, catalog: dict[str, str], config: Path | None, **chosen: Any) -> None:
     """Show dead letters that wait, oldest file first: the target, the reason, and the event.
 
     As text, those of one code, field and reason are together, with their number and the first event.
@@ -84,9 +94,9 @@ def show_entries(state: str, pipeline: str | None, catalog: dict[str, str], **ch
       calve dlq show --json --limit 0 | jq .reason
       calve dlq show --raw > orders.ndjson
     """
-    from calve.cli.entries import print_entries
+    from calve.cli.entries import StoreAccess, print_entries
 
     as_text = not (chosen["raw"] or chosen["as_json"])
     if chosen["limit"] is None:
         chosen["limit"] = _SHOWN if as_text else 0
-    print_entries(state, pipeline, catalog, chosen)
+    print_entries(state, pipeline, StoreAccess(catalog, config), chosen)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace as structs_replace
@@ -27,26 +30,55 @@ from calve.dead_letters.reader import (
 )
 from calve.dead_letters.replay.reader import REPLAYS
 from calve.dead_letters.replay.replayed import Spans, records_in, replayed_entries
+from calve.dead_letters.topic import LetterTopic
 from calve.observe.humanize import harmless, many
 from calve.observe.state_folder import Folder
+from calve.pipeline.plugins import PLUGINS
+from calve.settings import parse
 
-__all__ = ["print_counts", "print_entries"]
+__all__ = ["StoreAccess", "print_counts", "print_entries"]
 
 UNREADABLE_SHOWN = 3
 _MOST_GROUPS = 10_000
 
 
-def print_counts(state: str, pipeline: str | None, catalog: dict[str, str], as_json: bool) -> None:
+@dataclass(frozen=True)
+class StoreAccess:
+    """How to reach tables and topics of dead letters.
+
+    Attributes:
+        catalog: Properties of the catalog of dead-letter tables.
+        config: The YAML of the pipelines, with the logins to topics.
+    """
+
+    catalog: Mapping[str, str]
+    config: Path | None
+
+    def stores(self, state: str, pipeline: str) -> list[LetterStore]:
+        """Return where the dead letters of a pipeline are.
+
+        Raises:
+            CalveError: A folder, a catalog or the YAML cannot be read.
+        """
+        return stores_at(locations_of(state, pipeline), tables_of(self.catalog), self._topics)
+
+    @cached_property
+    def _topics(self) -> list[LetterTopic]:
+        pipelines = parse(self.config, PLUGINS).pipelines if self.config else ()
+        settings = (sink.value.dlq_topic for pipeline in pipelines for sink in pipeline.sinks)
+        return [LetterTopic.of(topic) for topic in settings if topic]
+
+
+def print_counts(state: str, pipeline: str | None, access: StoreAccess, as_json: bool) -> None:
     """Print how many entries of each pipeline wait, by table and code, and how many were replayed.
 
     Raises:
         CalveError: There is no pipeline, or entries cannot be read.
     """
-    look = tables_of(catalog)
     counted = []
     for name in _pipelines(state, pipeline):
         records = records_in(state, name)
-        summary = summarise(name, stores_at(locations_of(state, name), look), Spans(records.load()).has)
+        summary = summarise(name, access.stores(state, name), Spans(records.load()).has)
         counted.append((summary, records.count(summary.files)))
     if as_json:
         echo(json.dumps({"pipelines": [_as_json(*counts) for counts in counted]}, indent=2))
@@ -54,13 +86,13 @@ def print_counts(state: str, pipeline: str | None, catalog: dict[str, str], as_j
         echo("\n\n".join("\n".join(_lines(*counts)) for counts in counted))
 
 
-def print_entries(state: str, pipeline: str | None, catalog: dict[str, str], chosen: Mapping[str, Any]) -> None:
+def print_entries(state: str, pipeline: str | None, access: StoreAccess, chosen: Mapping[str, Any]) -> None:
     """Print entries, oldest file first; as text those of one code, field and reason together, with one event.
 
     Args:
         state: The state folder.
         pipeline: Only this pipeline.
-        catalog: Properties of the catalog of dead-letter tables.
+        access: How to reach tables and topics.
         chosen: `code` and `table` (None: all), `replayed` (those that were sent again, too), `raw`, `as_json`, and
             `limit` (0: all).
 
@@ -69,7 +101,7 @@ def print_entries(state: str, pipeline: str | None, catalog: dict[str, str], cho
     """
     as_text = not (chosen["raw"] or chosen["as_json"])
     limit = chosen["limit"]
-    locations = {name: stores_at(locations_of(state, name), tables_of(catalog)) for name in _pipelines(state, pipeline)}
+    locations = {name: access.stores(state, name) for name in _pipelines(state, pipeline)}
     skips = {name: _nothing if chosen["replayed"] else replayed_entries(state, name).has for name in locations}
     entries = _found(locations, skips, chosen["code"], chosen["table"])
     forms = (
@@ -150,6 +182,7 @@ def _lines(summary: Summary, replayed: int) -> Iterator[str]:
         rows = [(table or "-", code, f"{count:,}") for (table, code), count in summary.counts.most_common()]
         yield from (f"  {line}" for line in columns(("table", "code", ">events"), rows))
         yield from (f"  in the table {table}" for table in summary.tables)
+        yield from (f"  in the topic {topic}" for topic in summary.topics)
         yield from ["  newest files:"] * bool(summary.newest_files)
         yield from (f"    {file}" for file in summary.newest_files)
     if summary.unreadable:
@@ -165,6 +198,7 @@ def _as_json(summary: Summary, replayed: int) -> dict[str, object]:
         "pipeline": summary.pipeline,
         "folders": summary.folders,
         "tables": summary.tables,
+        "topics": summary.topics,
         "entries": sum(summary.counts.values()),
         "replayed": replayed,
         "counts": counts,

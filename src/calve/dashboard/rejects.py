@@ -12,6 +12,7 @@ from calve.dead_letters.replay.replayed import Spans, replayed_entries
 from calve.dead_letters.table import LetterTable
 from calve.errors import CalveError
 from calve.observe.humanize import harmless
+from calve.observe.state_folder import Folder
 
 __all__ = ["Example", "NewestRejects", "newest"]
 
@@ -90,8 +91,9 @@ def newest(state: str, pipeline: str, code: str = "", table: str = "") -> Newest
 
 def _entries(store: LetterStore, replayed: Spans, notes: list[str]) -> Iterator[DeadLetter]:
     """Yield entries, the newest file first."""
-    if isinstance(store, LetterTable):
-        notes.append(f"The dead letters in the table {store.path} are shown by calve dlq show")
+    if not isinstance(store, Folder):
+        kind = "table" if isinstance(store, LetterTable) else "topic"
+        notes.append(f"The dead letters in the {kind} {store.path} are shown by calve dlq show")
         return
     try:
         infos = sorted(store.file_infos(), key=lambda info: -(info.mtime_ns or 0))

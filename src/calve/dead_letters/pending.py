@@ -71,8 +71,8 @@ class PendingLetters:
             try:
                 self._refresh()
                 locations = report.dlq or [f"{self._folder}/{FOLDER}"]
-                is_local = all(local_path(location) is not None for location in locations)
-                return self._in_files(locations) if is_local and not report.dead_letter_tables else self._rest(report)
+                is_local = all(map(_is_local_folder, locations)) and not report.dead_letter_tables
+                return self._in_files(locations) if is_local else self._rest(report)
             except (CalveError, OSError, ValueError):
                 return None
 
@@ -123,6 +123,12 @@ class PendingLetters:
             if isinstance(letter, DeadLetter) and letter.is_of(self._pipeline) and not replayed.has(name, entry.start):
                 counts[letter.table or "", letter.code] += letter.count
         return counts
+
+
+def _is_local_folder(location: str) -> bool:
+    """Return whether a location is a local folder, and not the outbox of a topic."""
+    folder = local_path(location)
+    return folder is not None and not any(folder.glob("topic.*.json"))
 
 
 class PendingInState:

@@ -7,7 +7,7 @@ import binascii
 import contextlib
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ import pyarrow.fs as pafs
 
 from calve import structs
 from calve.dead_letters.table import LetterTable, LoadLetters, tables_in
+from calve.dead_letters.topic import LetterTopic, topics_in
 from calve.errors import SourceError
 from calve.observe.state_folder import Folder
 from calve.observe.status_file import read_report
@@ -40,8 +41,8 @@ FOLDER = "dlq"
 SUFFIX = ".ndjson"
 NEWEST_FILES = 5
 
-LetterStore = Folder | LetterTable
-"""A folder or a table of dead letters. In a table, the task is an entry's file, and its number the line."""
+LetterStore = Folder | LetterTable | LetterTopic
+"""A folder, a table or a topic of dead letters. In a table, the task is an entry's file, and its number the line."""
 
 
 Skips = Callable[[str, int], bool]
@@ -117,7 +118,7 @@ class DeadLetterEntry(NamedTuple):
         start: Its first byte; in a table its number.
         end: The start of the next entry.
         size_bytes: Its size; in a table an estimate.
-        content: The dead letter; from a table without event and metadata.
+        content: The dead letter; from a table or a topic without event and metadata.
     """
 
     line: int
@@ -134,6 +135,7 @@ class Summary:
     pipeline: str
     folders: list[str]
     tables: list[str] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)
     counts: Counter[tuple[str, str]] = field(default_factory=Counter)
     first: str = ""
     last: str = ""
@@ -153,8 +155,19 @@ def locations_of(state: str, pipeline: str) -> list[str]:
     return locations or [f"{state.rstrip('/')}/{pipeline}/{FOLDER}"]
 
 
-def stores_at(locations: Iterable[str], load: LoadLetters | None = None) -> list[LetterStore]:
-    """Open stores of dead letters: folders, and the tables of their notes, loaded by `load` if it has them.
+def stores_at(
+    locations: Iterable[str],
+    load: LoadLetters | None = None,
+    topics: Sequence[LetterTopic] = (),
+    client: Mapping[str, Any] | None = None,
+) -> list[LetterStore]:
+    """Open stores of dead letters: folders, and the tables and topics of their notes.
+
+    Args:
+        locations: The folders.
+        load: Loads a table, if it has it.
+        topics: Topics whose clients are known.
+        client: More properties of the clients of other topics.
 
     Raises:
         SourceError: A folder cannot be read.
@@ -162,7 +175,7 @@ def stores_at(locations: Iterable[str], load: LoadLetters | None = None) -> list
     stores: list[LetterStore] = []
     for folder in map(Folder.at, locations):
         with _read_errors(folder):
-            stores += [folder, *tables_in(folder, load)]
+            stores += [*topics_in(folder, topics, client or {}), folder, *tables_in(folder, load)]
     return list({store.path: store for store in stores}.values())
 
 
@@ -172,6 +185,8 @@ def names(store: LetterStore) -> list[str]:
     Raises:
         SourceError: The store cannot be read.
     """
+    if isinstance(store, LetterTopic):
+        return store.files()
     if isinstance(store, LetterTable):
         return store.tasks()
     with _read_errors(store):
@@ -189,6 +204,11 @@ def entries(store: LetterStore, name: str) -> Iterator[DeadLetterEntry]:
             number = entry["number"]
             content = _parsed(msgspec.json.encode(entry), f"{store.path}/{name}", number)
             yield DeadLetterEntry(number, number, number + 1, store.entry_bytes, content)
+        return
+    if isinstance(store, LetterTopic):
+        for place, size_bytes, entry in store.chosen(name):
+            content = _parsed(msgspec.json.encode(entry), f"{store.path}/{name}", place.line)
+            yield DeadLetterEntry(place.line, place.start, place.end, size_bytes, content)
         return
     with _read_errors(store), contextlib.suppress(FileNotFoundError):
         start = 0
@@ -218,6 +238,12 @@ def read(store: LetterStore, skips: Skips = _nothing) -> Iterator[tuple[DeadLett
                 line = msgspec.json.encode(entry)
                 yield _parsed(line, f"{store.path}/{task}", number), line
         return
+    if isinstance(store, LetterTopic):
+        for place, entry in store.entries():
+            if not skips(place.file, place.start):
+                line = msgspec.json.encode(entry)
+                yield _parsed(line, f"{store.path}/{place.file}", place.line), line
+        return
     with _read_errors(store):
         for name in [info.base_name for info in _files(store)]:
             with contextlib.suppress(FileNotFoundError):
@@ -237,7 +263,9 @@ def summarise(pipeline: str, stores: Sequence[LetterStore], skips: Skips = _noth
     """
     folders = [store for store in stores if isinstance(store, Folder)]
     tables = [store for store in stores if isinstance(store, LetterTable)]
+    topics = [store for store in stores if isinstance(store, LetterTopic)]
     summary = Summary(pipeline, [folder.path for folder in folders], [table.path for table in tables])
+    summary.topics = [topic.path for topic in topics]
     for entry in itertools.chain.from_iterable(_contents(store, skips) for store in stores):
         if isinstance(entry, Unreadable):
             summary.unreadable.append(entry)
@@ -249,15 +277,16 @@ def summarise(pipeline: str, stores: Sequence[LetterStore], skips: Skips = _noth
         summary.first = min(summary.first or time, time)
         summary.last = max(summary.last, time)
     files = [info for folder in folders for info in _files(folder)]
-    summary.files = {info.base_name for info in files} | {task for table in tables for task in table.tasks()}
+    tasks = {name for store in stores if not isinstance(store, Folder) for name in names(store)}
+    summary.files = {info.base_name for info in files} | tasks
     newest = sorted(files, key=lambda info: -(info.mtime_ns or 0))
     summary.newest_files = [str(info.path) for info in newest[:NEWEST_FILES]]
     return summary
 
 
 def _contents(store: LetterStore, skips: Skips) -> Iterator[DeadLetter | Unreadable]:
-    """Yield the contents of entries; from a table without the events."""
-    if isinstance(store, LetterTable):
+    """Yield the contents of entries; from a table or a topic without the events."""
+    if not isinstance(store, Folder):
         numbered = ((name, entry) for name in names(store) for entry in entries(store, name))
         return (entry.content for name, entry in numbered if not skips(name, entry.start))
     return (content for content, _ in read(store, skips))

@@ -9,8 +9,19 @@ from dataclasses import dataclass
 from calve.dead_letters.room import MAX_BYTES, MIN_FREE_BYTES, RoomLimits
 from calve.errors import SettingsError
 from calve.settings import Size, option
+from calve.sources.kafka.access import Encryption, KafkaAccess, KafkaAuthentication, topic_fault
 
-__all__ = ["EXTERNAL_ID", "ROLE", "FolderDeadLetters", "S3DeadLetters", "limits", "prefix", "storage"]
+__all__ = [
+    "EXTERNAL_ID",
+    "ROLE",
+    "FolderDeadLetters",
+    "KafkaDeadLetters",
+    "S3DeadLetters",
+    "limits",
+    "prefix",
+    "storage",
+    "topic",
+]
 
 ROLE, EXTERNAL_ID = "calve.sts-role-arn", "calve.sts-external-id"
 """The properties of a FileIO (`RoleFileIO`) that takes a role."""
@@ -25,6 +36,16 @@ def _check_role(arn: str) -> None:
     """
     if not _ROLE.fullmatch(arn):
         raise SettingsError("this is no role; it looks like arn:aws:iam::123456789012:role/name")
+
+
+def _check_topic(name: str) -> None:
+    """Check the name of a topic.
+
+    Raises:
+        SettingsError: It is none.
+    """
+    if fault := topic_fault(name):
+        raise SettingsError(fault)
 
 
 @dataclass(frozen=True)
@@ -62,6 +83,26 @@ class S3DeadLetters:
 
 
 @dataclass(frozen=True)
+class KafkaDeadLetters(KafkaAccess):
+    """Dead letters in a topic."""
+
+    topic: str = option(
+        doc="The topic: a record for each rejected event, with its original value, key and headers; headers that begin "
+        "with `calve.` say why it was rejected.",
+        check=_check_topic,
+    )
+    bootstrap_servers: str | list[str] = option(doc="Brokers for the first connection, as host:port.", minimum=1)
+    create_topic: bool = option(False, "Create the topic if it does not exist.")
+    number_of_partitions: int | None = option(None, "Partitions of a new topic. Default: the broker's.", minimum=1)
+    replication_factor: int | None = option(None, "Replicas of a new topic. Default: the broker's.", minimum=1)
+    encryption: Encryption | None = option(None, "TLS. Default: no TLS.")
+    authentication: KafkaAuthentication | None = option(None, "How Calve authenticates.")
+    client_properties: dict[str, str] = option(
+        {}, "Further properties of librdkafka, passed on unchanged.", secret=True
+    )
+
+
+@dataclass(frozen=True)
 class FolderDeadLetters:
     """The location of dead letters, and its limits."""
 
@@ -69,6 +110,9 @@ class FolderDeadLetters:
         None, "A folder, or an object-store prefix; the same as `dlq: path`. Default: `<state>/<pipeline>/dlq`."
     )
     s3: S3DeadLetters | None = option(None, "A folder in S3; the same as `dlq: s3://bucket/prefix`.")
+    kafka: KafkaDeadLetters | None = option(
+        None, "A topic: each rejected event is a record, once for readers of committed records."
+    )
     max_bytes: Size = option(
         Size(MAX_BYTES),
         "Maximum size of the files there; beyond it the pipeline reads nothing until some are moved away, and writes "
@@ -83,9 +127,11 @@ class FolderDeadLetters:
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse a map with nothing in it, or with two locations."""
         if self == FolderDeadLetters():
-            yield "", "needs a location: a path, or `s3: {bucket: …}`"
+            yield "", "needs a location: a path, `s3: {bucket: …}` or `kafka: {topic: …}`"
         if self.path is not None and self.s3:
             yield "path", "cannot be set beside `s3`; set only one"
+        if self.kafka and (self.path is not None or self.s3):
+            yield "kafka", f"cannot be set beside `{'s3' if self.s3 else 'path'}`; set only one"
         if self.path == "":
             yield "path", "needs a location; leave it out for <state>/<pipeline>/dlq"
 
@@ -95,6 +141,11 @@ def prefix(dlq: str | FolderDeadLetters | None) -> str | None:
     if not isinstance(dlq, FolderDeadLetters):
         return dlq
     return dlq.s3.prefix if dlq.s3 else dlq.path
+
+
+def topic(dlq: str | FolderDeadLetters | None) -> KafkaDeadLetters | None:
+    """Return the topic; None: files or a table."""
+    return dlq.kafka if isinstance(dlq, FolderDeadLetters) else None
 
 
 def storage(dlq: str | FolderDeadLetters | None) -> dict[str, str]:

@@ -68,11 +68,25 @@ def _document(properties: Properties, name: str, applies_changes: bool) -> dict[
     transforms = converted(properties)
     source = kafka_source(properties, name, topics, transforms.serde)
     routes, sinks = iceberg_sinks(properties, transforms, applies_changes)
+    if dlq := _dead_letters(properties, source):
+        for sink in sinks:
+            sink["iceberg"]["dlq"] = dlq
     rest: dict[str, Any] = {"processor": transforms.processors} if transforms.processors else {}
     rest |= {"route": routes} if routes else {}
     rest["sink"] = sinks
     title = re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-._") or "connect"
     return {title: {"source": {"kafka": source}, **rest}}
+
+
+def _dead_letters(properties: Properties, source: dict[str, Any]) -> dict[str, Any]:
+    """Return the topic of dead letters, which Kafka Connect creates in the cluster of the source; empty: none."""
+    topic = properties.pop("errors.deadletterqueue.topic.name")
+    replicas = properties.pop("errors.deadletterqueue.topic.replication.factor")
+    if not topic:
+        return {}
+    shared = {name: source[name] for name in ("bootstrap_servers", "encryption", "authentication") if name in source}
+    created = {"replication_factor": int(replicas)} if replicas.isdecimal() else {}
+    return {"kafka": {"topic": topic, **shared, "create_topic": True, "number_of_partitions": 1, **created}}
 
 
 def _remark_on_the_rest(properties: Properties) -> None:

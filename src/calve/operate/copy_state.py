@@ -132,6 +132,9 @@ def _copy_status(old: StateFolder, new: StateFolder) -> None:
         new.put(PAUSE_FILE, b"")
     if file := old.get(STATUS_FILE):
         status = msgspec.json.decode(file.content)
-        places = {str(old.absolute() / _DLQ): str(new.absolute() / _DLQ)}
-        status["dlq"] = [places.get(folder, folder) for folder in status.get("dlq", [])]
+        place, copied = (f"{folder.absolute() / _DLQ}" for folder in (old, new))
+        status["dlq"] = [
+            copied + folder.removeprefix(place) if f"{folder}/".startswith(f"{place}/") else folder
+            for folder in status.get("dlq", [])
+        ]
         new.put(STATUS_FILE, msgspec.json.format(msgspec.json.encode(status)))

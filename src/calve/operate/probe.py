@@ -48,6 +48,7 @@ def check(pipelines: Sequence[PipelineSettings], conf: Mapping[str, str] | None 
     probes += [(f"{pipeline.name}: the schemas", partial(_check_schemas, pipeline)) for pipeline in pipelines]
     probes += _sink_probes(pipelines, False)
     probes += _receiver_probes(pipelines)
+    probes += _letter_probes(pipelines)
     has_tables = any(sink.value.has_tables for pipeline in pipelines for sink in pipeline.sinks)
     if not has_tables and not any(declared(pipeline).needs_spark for pipeline in pipelines):
         return _answers(probes)
@@ -114,6 +115,14 @@ def _receiver_probes(pipelines: Sequence[PipelineSettings]) -> Iterator[Probe]:
     for pipeline in pipelines:
         for receiver in subscriptions(pipeline):
             yield f"{pipeline.name}: notify", open_receiver(receiver.settings).probe
+
+
+def _letter_probes(pipelines: Sequence[PipelineSettings]) -> Iterator[Probe]:
+    for sink in (sink for pipeline in pipelines for sink in pipeline.sinks):
+        if topic := sink.value.dlq_topic:
+            from calve.sinks.kafka import letters  # brings the client
+
+            yield f"{sink.pipeline}: the topic of dead letters", partial(letters.probe, topic)
 
 
 def _no_catalog(properties: Mapping[str, str]) -> tuple[str, Catalog]:

@@ -13,6 +13,7 @@ import pyarrow as pa
 from calve.dead_letters.reader import locations_of
 from calve.dead_letters.replay.selection import ReplaySelection
 from calve.dead_letters.replay.source import RejectsSource
+from calve.dead_letters.topic import LetterTopic
 from calve.engine import session
 from calve.event.columns import PART, VERSION
 from calve.event.envelope.decoder import Envelopes
@@ -114,7 +115,9 @@ class _Replay:
         paths = {path: number for number, path in enumerate(sink_paths(settings))}
         selection = ReplaySelection(settings.name, paths | names, chosen.code, chosen.table)
         locations = [*dead_letter_locations(settings, folder), *locations_of(options.state, settings.name)]
-        self._source = RejectsSource(folder / FOLDER, locations, selection, _metadata(settings), f"{self._name}-")
+        topics = [LetterTopic.of(sink.value.dlq_topic) for sink in settings.sinks if sink.value.dlq_topic]
+        own = f"{self._name}-"
+        self._source = RejectsSource(folder / FOLDER, locations, selection, _metadata(settings), own, topics)
         self._before = Totals()
 
     def waits(self) -> bool:

@@ -108,6 +108,7 @@ class Loop:
         try:
             self._trying("start", lambda: parts.open(self._ledger.committed.totals.tables), leave=True)
             self._trying("start", parts.letters.note, leave=True)
+            parts.letters.send_as(self._ledger)
             self._trying("start", lambda: parts.announcer.open(self._ledger, self._status), leave=True)
             unwritten = self._recover()
             self._trying("start", self._start_source, leave=True)
@@ -266,6 +267,7 @@ class Loop:
                 break
             self._write(self._ledger.last_batch + 1, planned)
         self._committer.commit_all()
+        self._trying("reject", self._parts.letters.send)
 
     def _next_accepted(self) -> Planned | None:
         source, position = self._parts.source, self._ledger.position

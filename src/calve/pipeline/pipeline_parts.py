@@ -20,7 +20,7 @@ from calve.observe.log import Log
 from calve.pipeline.announcer import Announcer, subscriptions
 from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.blueprint import blueprint_of
-from calve.pipeline.letters import PipelineLetters
+from calve.pipeline.letters import PipelineLetters, letter_topics
 from calve.pipeline.masking import masks_of, without_masks
 from calve.pipeline.plugins import (
     declared,
@@ -36,6 +36,7 @@ from calve.record.receipt import Misfit
 from calve.record.target import TableRef
 from calve.settings import PipelineSettings, SinkEntry
 from calve.sinks.sink import CatalogOf, Opening, Order, Sink
+from calve.sources.kafka.settings import RECORD
 from calve.sources.settings import SourceSettings
 from calve.sources.source import OfTables, Planned, Position, Source, SourceTable
 from calve.state.folder import StateFolder
@@ -70,8 +71,15 @@ def _within(settings: PipelineSettings, sink: SinkEntry, name: str) -> str:
 
 
 def dead_letter_locations(settings: PipelineSettings, folder: StateFolder) -> list[str]:
-    """Return the folder of each sink's dead letters, or of their table's note; `folder`: `<state>/<pipeline>`."""
-    return [_absolute(sink.value.dlq_prefix or str(folder / "dlq")).rstrip("/") for sink in settings.sinks]
+    """Return the folder of each sink's dead letters, or of the note of their table or topic.
+
+    Args:
+        settings: As parsed.
+        folder: `<state>/<pipeline>`.
+    """
+    places = [folder / "dlq" / (sink.value.dlq_topic.topic if sink.value.dlq_topic else "") for sink in settings.sinks]
+    chosen = [sink.value.dlq_prefix or str(place) for sink, place in zip(settings.sinks, places, strict=True)]
+    return [_absolute(location).rstrip("/") for location in chosen]
 
 
 def _limits(settings: PipelineSettings, folder: StateFolder) -> dict[str, RoomLimits]:
@@ -93,6 +101,12 @@ def _record_keys(settings: PipelineSettings) -> RecordKeys | None:
 def _envelopes(source: SourceSettings, sinks: Sequence[SinkEntry], keeps_empty: bool) -> Envelopes | None:
     wanted = RequestedAttributes(full_rows=any(sink.value.has_full_rows for sink in sinks))
     return Envelopes(source.envelope, wanted, source.unavailable_value, keeps_empty) if source.envelope else None
+
+
+def _used(sinks: Iterable[Sink], settings: PipelineSettings, names: Iterable[str]) -> frozenset[str]:
+    """Return the metadata that sinks and dead letters use; only a topic keeps keys and headers of these."""
+    used = frozenset[str]().union(*(sink.metadata for sink in sinks))
+    return used | ({RECORD} & {*names} if any(sink.value.dlq_topic for sink in settings.sinks) else set())
 
 
 def _described(settings: PipelineSettings, is_replay: bool) -> tuple[tuple[str, ...], Blueprint | None]:
@@ -139,12 +153,12 @@ class PipelineParts:
         ]
         self.tables = PipelineTables(self._sinks)
         self.announcer = Announcer(self.name, [] if rejects else subscriptions(settings), folder, self.tables)
-        self.letters = PipelineLetters(self._sinks)
+        locations = dead_letter_locations(settings, folder)
+        self.letters = PipelineLetters(self._sinks, letter_topics(settings, locations, self.name))
         self.room = Room({} if rejects else _limits(settings, folder))  # a replay makes room
         self.pending = None if rejects else PendingLetters(str(folder), settings.name).count
         self.source: Source = rejects or open_source(settings, folder, catalog_of)
-        used = [sink.metadata for sink in self._sinks]
-        self._used = frozenset().union(*used) | ({RECORD_KEY} if is_change or is_keyed else set())
+        self._used = _used(self._sinks, settings, names) | ({RECORD_KEY} if is_change or is_keyed else set())
         self._used = (self._used | (self._processors.metadata if self._processors else set())) - {*added}
         self._nonce = uuid.uuid4().hex[:6]  # files of a killed run have other names
         reader = self.source.reader

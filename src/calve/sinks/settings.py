@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from calve.dead_letters.room import RoomLimits
-from calve.dead_letters.settings import limits, storage
+from calve.dead_letters.settings import KafkaDeadLetters, limits, storage, topic
 from calve.state.durable import local_path
 
 if TYPE_CHECKING:
@@ -49,6 +49,11 @@ class SinkSettings:
     def dlq_storage(self) -> dict[str, str]:
         """The properties of a FileIO for dead letters in files that differ from those of other files."""
         return storage(getattr(self, "dlq", None))
+
+    @property
+    def dlq_topic(self) -> KafkaDeadLetters | None:
+        """The topic of dead letters; None: files or a table."""
+        return topic(getattr(self, "dlq", None))
 
     @property
     def dlq_table(self) -> str | None:

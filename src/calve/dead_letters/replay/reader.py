@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from calve import structs
 from calve.dead_letters.reader import DeadLetter
 from calve.dead_letters.table import LetterTable
+from calve.dead_letters.topic import LetterTopic
 from calve.errors import SourceError, SourceUnavailableError
 from calve.event.columns import EVENT, MASKED, SINK
 from calve.observe.state_folder import Folder
@@ -31,12 +32,13 @@ class ReplayPart:
     """Entries of one file, in the form of a split's body.
 
     Attributes:
-        location: The folder or the object store's prefix; for a table the location of its metadata.
-        file: The file's name in it; for a table the task.
+        location: The folder or the object store's prefix; for a table the location of its metadata; for a topic a URI.
+        file: The file's name in it; for a table the task; for a topic the file that its entries were in.
         ranges: First byte, end, line of the first entry and number of events, for each run of entries; for a table
             numbers instead of bytes.
         sink: The number of the only sink that gets them; None: every sink.
-        storage: The properties to read a table's files, beside the credentials of the environment.
+        storage: The properties to read a table's files, beside the credentials of the environment; a topic's client.
+        offsets: Of a topic: partition, first offset and end of the records of the file.
     """
 
     location: str
@@ -44,6 +46,7 @@ class ReplayPart:
     ranges: list[list[int]]
     sink: int | None = None
     storage: dict[str, str] = field(default_factory=dict)
+    offsets: list[list[int]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -52,11 +55,12 @@ class RejectsReader:
 
     Attributes:
         metadata: The attributes, with their types in the pipeline's source.
-        storage: By the folder of a table (`table_of`), the properties to read it, with secrets, which splits lack.
+        storage: By the folder of a table (`table_of`), or the brokers of a topic, the properties to read it, with
+            secrets, which splits lack.
     """
 
     metadata: dict[str, pa.DataType]
-    storage: dict[str, dict[str, str]] = field(default_factory=dict)
+    storage: dict[str, dict[str, str]] = field(default_factory=dict, repr=False)
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the events of a part in order; masked ones, which are decoded already, in batches of their own.
@@ -107,12 +111,21 @@ def _masked_names(letter: DeadLetter) -> str:
 
 
 def table_of(location: str) -> str:
-    """Return the metadata folder of a table of dead letters, from the location of any of its metadata files."""
+    """Return the metadata folder of a table of dead letters, from the location of any of its metadata files.
+
+    Of a topic's location it is the brokers.
+    """
     return location.rpartition("/")[0]
 
 
 def _lines(part: ReplayPart) -> Iterator[tuple[str, bytes]]:
     """Yield each entry's line, with its file and line number."""
+    if LetterTopic.is_at(part.location):
+        topic = LetterTopic.at(part.location, part.storage)
+        yield from (
+            (f"{part.file}:{number}", line) for number, line in topic.lines(part.file, part.offsets, part.ranges)
+        )
+        return
     if LetterTable.is_at(part.location):
         numbered = LetterTable(part.location, "", part.storage).lines(
             part.file, [(span[0], span[1]) for span in part.ranges]

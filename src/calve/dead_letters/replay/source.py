@@ -14,6 +14,7 @@ from calve.dead_letters.replay.reader import RejectsReader, ReplayPart, table_of
 from calve.dead_letters.replay.replayed import ReplayedEntries, Span, Spans
 from calve.dead_letters.replay.selection import ReplaySelection
 from calve.dead_letters.table import LetterTable
+from calve.dead_letters.topic import KEPT, LetterTopic
 from calve.errors import PositionLostError
 from calve.observe.log import Log
 from calve.observe.state_folder import Folder
@@ -59,8 +60,10 @@ class _Open:
         self.entries += events
 
     def split(self) -> Split:
-        storage = self.store.open_storage if isinstance(self.store, LetterTable) else {}
-        return Split(asdict(ReplayPart(self.store.location, self.file, self.ranges, self.sink, storage)), self.size)
+        storage = {} if isinstance(self.store, Folder) else self.store.open_storage
+        offsets = self.store.offsets(self.file) if isinstance(self.store, LetterTopic) else []
+        part = ReplayPart(self.store.location, self.file, self.ranges, self.sink, storage, offsets)
+        return Split(asdict(part), self.size)
 
 
 class RejectsSource:
@@ -75,6 +78,7 @@ class RejectsSource:
         selection: Which of them to replay.
         metadata: The metadata attributes of the pipeline's own source, with their types.
         own: The prefix of the files that replays of this pipeline write.
+        topics: The topics of dead letters of the pipeline's sinks.
     """
 
     def __init__(
@@ -84,8 +88,11 @@ class RejectsSource:
         selection: ReplaySelection,
         metadata: Mapping[str, pa.DataType],
         own: str,
+        topics: Sequence[LetterTopic] = (),
     ) -> None:
-        self.reader = RejectsReader(dict(metadata))
+        clients = {table_of(topic.location): dict(topic.client) for topic in topics}
+        self.reader = RejectsReader(dict(metadata), clients)
+        self._topics = topics
         self._replayed = ReplayedEntries(folder)
         self._folder, self._own_prefix = folder, own
         self._locations = locations
@@ -187,12 +194,18 @@ class RejectsSource:
         return [part for part in self._waiting if part.before >= _count(position)]
 
     def _listed(self) -> dict[str, LetterStore]:
-        """Return the store of each file; the first one if two stores have the same name."""
-        stores: dict[str, LetterStore] = {}
-        for store in stores_at(self._locations, self._tables.get):
+        """Return the store of each file; the first one if two stores have the same name.
+
+        What is still to be sent to a topic waits for that.
+        """
+        files: dict[str, LetterStore] = {}
+        stores = stores_at(self._locations, self._tables.get, self._topics)
+        outboxes = {store.outbox for store in stores if isinstance(store, LetterTopic)}
+        for store in stores:
             for file in names(store):
-                stores.setdefault(file, store)
-        return stores
+                if store.path not in outboxes or file.startswith(KEPT):
+                    files.setdefault(file, store)
+        return files
 
     def _is_own(self, file: str) -> bool:
         return file.startswith(self._own_prefix)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -17,20 +16,12 @@ from calve.expression import compile_format
 from calve.serde.settings import SchemaSettings
 from calve.settings import Size, option
 from calve.sinks.settings import SinkSettings
-from calve.sources.kafka.access import Encryption, KafkaAccess, KafkaAuthentication
+from calve.sources.kafka.access import Encryption, KafkaAccess, KafkaAuthentication, topic_fault
 
-__all__ = ["SETTINGS", "KafkaSinkSettings", "TargetTopic", "topic_fault"]
+__all__ = ["SETTINGS", "KafkaSinkSettings", "TargetTopic"]
 
-_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _KEPT = frozenset({"bootstrap.servers", "transactional.id", "enable.idempotence", "acks", "delivery.report.only.error"})
 """librdkafka's properties that Calve sets itself, because no event may be lost or duplicated."""
-
-
-def topic_fault(name: str) -> str | None:
-    """Return what is wrong with a topic's name, or None if it is valid."""
-    if _NAME.fullmatch(name) and name not in (".", ".."):
-        return None
-    return f"{name[:100]!r} is not a topic: 1 to 249 letters, digits, dots, underscores and hyphens"
 
 
 def _check_topic(text: str) -> None:

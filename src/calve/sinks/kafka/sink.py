@@ -14,12 +14,13 @@ from calve.route.route import SinkRoute
 from calve.sinks.kafka.brokers import Brokers
 from calve.sinks.kafka.encoder import ValueEncoder
 from calve.sinks.kafka.job import RecordJob
-from calve.sinks.kafka.settings import KafkaSinkSettings, topic_fault
+from calve.sinks.kafka.settings import KafkaSinkSettings
 from calve.sinks.records.shape import RecordOptions, compile_shape
 from calve.sinks.sink import Opening, Order, Sink
+from calve.sources.kafka.access import topic_fault
 from calve.sources.source import SourceTable
 
-__all__ = ["KafkaSink", "open", "probe", "record_options"]
+__all__ = ["KafkaSink", "check", "open", "probe", "record_options"]
 
 
 class KafkaSink:
@@ -57,7 +58,7 @@ class KafkaSink:
 
     def open(self) -> None:
         """Connect to the brokers, and create the topic, if it is one that may be created."""
-        _check(self._settings, creates=True)
+        check(self._settings, creates=True)
 
     def begin_batch(self, tables: Sequence[SourceTable]) -> None:
         """Do nothing: the first record creates a topic."""
@@ -104,10 +105,15 @@ def probe(settings: KafkaSinkSettings, spark: Engine | None) -> None:
     Raises:
         CalveError: It is not so.
     """
-    _check(settings, creates=False)
+    check(settings, creates=False)
 
 
-def _check(settings: KafkaSinkSettings, creates: bool) -> None:
+def check(settings: KafkaSinkSettings, creates: bool) -> None:
+    """Check that the brokers answer, and that the topic may be written; perhaps create it.
+
+    Raises:
+        CalveError: It is not so.
+    """
     brokers, topic = Brokers(settings), compile_format(settings.target.name).static
     brokers.reach()
     faults = brokers.unusable([topic] if topic else [], creates)

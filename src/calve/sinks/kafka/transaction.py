@@ -22,7 +22,7 @@ from calve.expression import compile_format
 from calve.sinks.kafka.brokers import ANSWER_SECONDS, Brokers
 from calve.sinks.kafka.refusals import OF_RECORDS, OF_TOPICS, BatchMark, RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings
-from calve.sinks.records.record import OutgoingRecord
+from calve.sinks.records.record import OutgoingRecord, size_bytes
 from calve.stop_point import stop_at
 
 __all__ = ["PATIENCE_SECONDS", "bounded", "send"]
@@ -208,8 +208,8 @@ class _Sender:
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
         if error is not None and error.code() in OF_TOPICS | OF_RECORDS:
-            size_bytes = len(message.key() or b"") + len(message.value() or b"")
-            self._failures.append((error.code(), message.topic() or "", message.key(), size_bytes))
+            size = size_bytes(message.key(), message.value(), message.headers() or ())
+            self._failures.append((error.code(), message.topic() or "", message.key(), size))
 
     def _learn(self, refusals: RecordRefusals) -> bool:
         """Add what was refused, or send alone what was refused together; return whether nothing was."""

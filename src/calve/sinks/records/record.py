@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-__all__ = ["OutgoingRecord"]
+__all__ = ["OutgoingRecord", "size_bytes"]
+
+
+def size_bytes(key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]]) -> int:
+    """Return the size of a record's parts."""
+    parts = [key, value, *(part for name, text in headers for part in (name, text))]
+    return sum(len(part) for part in parts if part is not None)
 
 
 class OutgoingRecord(NamedTuple):
@@ -22,11 +29,11 @@ class OutgoingRecord(NamedTuple):
     target: str
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes]]
+    headers: list[tuple[str, bytes | None]]
     part: int
     row: int
 
     @property
     def size_bytes(self) -> int:
-        """The size of its key and value."""
-        return len(self.key or b"") + len(self.value or b"")
+        """The size of its key, value and headers."""
+        return size_bytes(self.key, self.value, self.headers)

@@ -163,9 +163,9 @@ def _by_target(part: _Part, rejects: pa.Table) -> Iterator[tuple[str, pa.Table]]
         yield part.targets[number], rejects.filter(pa.array(numbers == number))
 
 
-def _headers(columns: Mapping[str, pa.Array], rows: int) -> list[list[tuple[str, bytes]]]:
+def _headers(columns: Mapping[str, pa.Array], rows: int) -> list[list[tuple[str, bytes | None]]]:
     """Return the headers of each event: those that have a value."""
-    headers: list[list[tuple[str, bytes]]] = [[] for _ in range(rows)]
+    headers: list[list[tuple[str, bytes | None]]] = [[] for _ in range(rows)]
     for name, column in columns.items():
         for header, value in zip(headers, column.cast(pa.binary()).to_pylist(), strict=True):
             if value is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -9,7 +10,25 @@ from typing import Any, Literal
 from calve.network.host_names import is_loopback
 from calve.settings import option
 
-__all__ = ["ClientCertificate", "Encryption", "KafkaAccess", "KafkaAuthentication", "Login", "Sasl", "ScramLogin"]
+__all__ = [
+    "ClientCertificate",
+    "Encryption",
+    "KafkaAccess",
+    "KafkaAuthentication",
+    "Login",
+    "Sasl",
+    "ScramLogin",
+    "topic_fault",
+]
+
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def topic_fault(name: str) -> str | None:
+    """Return what is wrong with a topic's name, or None if it is valid."""
+    if _NAME.fullmatch(name) and name not in (".", ".."):
+        return None
+    return f"{name[:100]!r} is not a topic: 1 to 249 letters, digits, dots, underscores and hyphens"
 
 
 @dataclass(frozen=True)

@@ -17,12 +17,13 @@ from calve.sources.kafka.client import ClientTrouble, translate
 from calve.sources.kafka.consumer import POLL_SECONDS, Connected, Polled, Range, connected, follow, translated
 from calve.sources.kafka.librdkafka import ArrowArray, Complaint, Native, TakeResult
 from calve.sources.kafka.record import COSTLY, KEY, OFFSET, EventForm, batch, costly
+from calve.sources.kafka.settings import RECORD
 from calve.sources.source import EVENT, READ_BYTES, READ_ROWS
 
 __all__ = ["Columns", "Wanted", "batches"]
 
 TYPES = {EVENT: pa.binary(), OFFSET: pa.int64()} | dict(
-    zip(COSTLY, (pa.string(), pa.int64(), pa.string(), pa.string()), strict=True)
+    zip(COSTLY, (pa.string(), pa.int64(), pa.string(), pa.string(), pa.string()), strict=True)
 )
 """In the order of `Records::take` in `core/src/kafka.rs`; each expensive one is requested by a bit."""
 _TIMEOUT_MS = round(POLL_SECONDS * 1000)
@@ -74,7 +75,7 @@ class Columns:
         self._core = native.core
         self._range = wanted.range
         self._names = [EVENT, OFFSET, *costly(wanted.metadata)]
-        self._hidden = {KEY} if wanted.form.key_mode == "discard" else set()
+        self._hidden = {KEY, RECORD} if wanted.form.key_mode == "discard" else set()
         built = {*self._names} - self._hidden
         bits = sum(1 << bit for bit, name in enumerate(COSTLY) if name in built)
         self._records: int = native.core.calve_kafka_records(bits)

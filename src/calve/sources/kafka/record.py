@@ -10,6 +10,7 @@ import msgspec
 import pyarrow as pa
 from confluent_kafka import TIMESTAMP_CREATE_TIME, TIMESTAMP_LOG_APPEND_TIME, Message
 
+from calve.sources.kafka.settings import RECORD
 from calve.sources.source import EVENT
 
 __all__ = ["COSTLY", "KEY", "OFFSET", "EventForm", "Records", "batch", "costly"]
@@ -60,11 +61,19 @@ def _headers(block: Sequence[Message]) -> pa.Array:
     return pa.array(map(_header, headers), pa.string()) if any(headers) else pa.nulls(len(block), pa.string())
 
 
+def _exact(block: Sequence[Message]) -> pa.Array:
+    """Return key and headers as JSON with Base64, `[key, [[name, value], …]]`; null for a record with neither."""
+    parts = [(message.key(), message.headers() or []) for message in block]
+    texts = [None if key is None and not headers else msgspec.json.encode((key, headers)) for key, headers in parts]
+    return pa.array(texts, pa.binary()).cast(pa.string())
+
+
 COSTLY: dict[str, Callable[[Sequence[Message]], pa.Array]] = {
     KEY: _keys,
     "kafka_timestamp": _timestamps,
     "kafka_timestamp_type": _timestamp_types,
     "kafka_headers": _headers,
+    RECORD: _exact,
 }
 """Metadata that needs a call per record, so it is built only on request."""
 
@@ -94,7 +103,7 @@ class Records:
         self._chunks[EVENT].append(events)
         self._chunks[OFFSET].append(_offsets(block))
         for name in self._wanted:
-            hidden = name == KEY and self._form.key_mode == "discard"
+            hidden = name in (KEY, RECORD) and self._form.key_mode == "discard"
             self._chunks[name].append(pa.nulls(len(block), pa.string()) if hidden else COSTLY[name](block))
         self.rows += len(block)
         self.size_bytes += events.nbytes

@@ -18,7 +18,7 @@ from calve.settings import option
 from calve.sources.kafka.access import Encryption, KafkaAccess, KafkaAuthentication
 from calve.sources.settings import Claim, SourceSettings
 
-__all__ = ["SETTINGS", "KafkaSettings", "TopicSettings"]
+__all__ = ["RECORD", "SETTINGS", "KafkaSettings", "TopicSettings"]
 
 KEPT = frozenset(
     {
@@ -32,6 +32,8 @@ KEPT = frozenset(
     }
 )
 """librdkafka's properties that Calve sets itself, because no event may be lost or duplicated."""
+RECORD = "kafka_record"
+"""Metadata: key and headers as JSON with Base64, `[key, [[name, value], …]]`, for topics of dead letters."""
 METADATA = {
     "kafka_topic": pa.string(),
     "kafka_partition": pa.int32(),
@@ -40,6 +42,7 @@ METADATA = {
     "kafka_timestamp": pa.int64(),
     "kafka_timestamp_type": pa.string(),
     "kafka_headers": pa.string(),
+    RECORD: pa.string(),
 }
 UNUSED = "Accepted for compatibility with Data Prepper; no effect: Calve reads offset ranges, without a group."
 
@@ -114,7 +117,7 @@ class KafkaSettings(KafkaAccess, SourceSettings):
 
     origin: ClassVar[tuple[str, ...]] = ("kafka_topic", "kafka_partition")
     record_time: ClassVar[str] = "kafka_timestamp"
-    row_attributes: ClassVar[tuple[str, ...]] = ("kafka_key", "kafka_headers")
+    row_attributes: ClassVar[tuple[str, ...]] = ("kafka_key", "kafka_headers", RECORD)
 
     bootstrap_servers: str | list[str] = option(doc="Brokers for the first connection, as host:port.", minimum=1)
     topics: list[TopicSettings] = option(doc="The topics.", minimum=1)

@@ -6,6 +6,7 @@
 mod avro;
 mod bodies;
 mod envelope;
+mod hmac;
 mod kafka;
 mod keys;
 mod mapped;
@@ -24,7 +25,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::{ptr, slice, str};
 
 /// The version of these functions' signatures; Python refuses a library with another one.
-const VERSION: i32 = 18;
+const VERSION: i32 = 19;
 const PANICKED: i32 = -1;
 /// Of the processor's cache; and how many of an event are fetched.
 #[cfg(target_arch = "x86_64")]

@@ -14,6 +14,7 @@ pub mod copy;
 pub mod envelope;
 pub mod export;
 mod ffi;
+pub mod hmac;
 pub mod infer;
 pub mod iso8601;
 pub mod kafka;

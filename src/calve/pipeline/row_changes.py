@@ -78,7 +78,7 @@ def _masked(table: SourceTable, fields: Fields, keys: Collection[int], masks: Ma
 
 def _with_default(field: Mapping[str, Any], mask: tuple[Any, MaskColumns]) -> dict[str, Any]:
     """Return a field whose defaults are masked like values; one that cannot be is left out."""
-    from calve.processors.masking import ColumnMasking
+    from calve.processors.column_masking import ColumnMasking
 
     masked = dict(field)
     for name in _defaults(field):

@@ -20,20 +20,19 @@ from calve import structs
 from calve.event.columns import EVENT, JSON, MALFORMED, MASKED, ORIGINAL, ROW, SCHEMA, TYPED, WITHHELD
 from calve.event.duckdb_session import one_array
 from calve.event.envelope.schema import Field, field_of, text_of
-from calve.event.exact_json import Number
-from calve.event.json_text import value_texts
 from calve.event.reject import Code, Reject, rejects_table
 from calve.event.typed import is_typed, with_text
 from calve.event.validate_json import validated
-from calve.processors.fields import decode_event, encode, json_of, number, opened
+from calve.processors.column_masking import ColumnMasking
+from calve.processors.fields import decode_event, encode, opened
 from calve.processors.mask import TEXT_ACTIONS, ColumnMask, MaskColumns, UnmaskableError
 
-__all__ = ["ColumnMasking", "MaskedRows", "Masker", "Masks", "description"]
+__all__ = ["MaskedRows", "Masker", "Masks", "description"]
 
 Fault = tuple[str, str]
 """A field, and why its value cannot be masked."""
 _REMEMBERED = 4096
-"""The masked values that each mask remembers: keys and names come again."""
+"""The fields of which a masker remembers the masks."""
 _WITHHELD = "the event cannot be read, so it cannot be masked: its text is withheld (mask: {unmasked: keep} keeps it)"
 
 
@@ -284,62 +283,6 @@ class Masker:
         if pa.types.is_nested(kind):
             return self._is_masked_inside(kind.value_type, path)
         return False
-
-
-class ColumnMasking:
-    """What happens to one column."""
-
-    def __init__(self, entry: ColumnMask, processor: MaskColumns) -> None:
-        self.action = entry.action
-        self._is_text = entry.action in TEXT_ACTIONS
-        self._function = entry.function(processor)
-        self._remembered = functools.lru_cache(_REMEMBERED)(self._function)
-
-    def of(self, value: Any) -> Any:
-        """Return a masked value, as `processors.fields` has values.
-
-        Raises:
-            UnmaskableError: The action does not apply to the value.
-        """
-        value = opened(value)
-        if value is None or self.action == "null":
-            return None
-        text = self._remembered(str(value) if isinstance(value, str) else json_of(value))
-        return number(text) if type(value) is Number and not self._is_text else text
-
-    def column(self, column: pa.Array) -> tuple[pa.Array, dict[int, str]]:
-        """Return the masked values of a column, and by row why the action does not apply: there they are null.
-
-        Raises:
-            ArrowInvalid, ArrowNotImplementedError: The type has no text that can be converted back.
-        """
-        if self.action == "null":
-            return pa.nulls(len(column), column.type), {}
-        encoded = _plain_texts(column).dictionary_encode()
-        values, reasons = list[str | None](), dict[int, str]()
-        for text in encoded.dictionary.to_pylist():
-            try:
-                values.append(self._function(text.decode()))
-            except (UnmaskableError, UnicodeDecodeError) as error:
-                reasons[len(values)] = str(error) if isinstance(error, UnmaskableError) else "it is no UTF-8"
-                values.append(None)
-        codes = encoded.indices.fill_null(-1).to_numpy() if reasons else np.zeros(0, np.int32)
-        failed = np.flatnonzero(np.isin(codes, list(reasons))).tolist()
-        masked = pa.array(values, pa.string()).take(encoded.indices)
-        return masked if self._is_text else masked.cast(column.type), {row: reasons[codes[row]] for row in failed}
-
-
-def _plain_texts(column: pa.Array) -> pa.Array:
-    """Return the values as a column of strings has them (binary, with nulls)."""
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return column.cast(pa.binary())
-    if pa.types.is_dictionary(kind):
-        return _plain_texts(column.dictionary_decode())
-    texts = value_texts(column)  # only strings have escapes
-    if not pa.types.is_nested(kind):
-        texts = pc.replace_substring_regex(texts, b'^"(.*)"$', rb"\1")
-    return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.binary()))
 
 
 def _without(rows: pa.Table, names: Collection[str]) -> pa.Table:

@@ -96,12 +96,11 @@ def messages() -> pa.Array:
     rnd = random.Random(1)
 
     def row(key: int) -> list[bytes | None]:
-        values = (
-            key, f"user{rnd.randrange(10**9)}@example.com", rnd.randrange(10**15, 10**16),
-            f"19{rnd.randrange(60, 99)}-0{rnd.randrange(1, 9)}-1{rnd.randrange(9)}", f"{rnd.randrange(10**8) / 100:.2f}",
-            f"Person {rnd.randrange(10**6)}", "called twice, no answer", rnd.randrange(1000),
-            f"2026-11-28 01:02:03.{rnd.randrange(10**6):06}+00",
-        )  # fmt: skip
+        born = f"19{rnd.randrange(60, 99)}-0{rnd.randrange(1, 9)}-1{rnd.randrange(9)}"
+        texts = f"user{rnd.randrange(10**9)}@example.com", rnd.randrange(10**15, 10**16), born
+        salary, name = f"{rnd.randrange(10**8) / 100:.2f}", f"Person {rnd.randrange(10**6)}"
+        changed = f"2026-11-28 01:02:03.{rnd.randrange(10**6):06}+00"
+        values = key, *texts, salary, name, "called twice, no answer", rnd.randrange(1000), changed
         return [str(value).encode() for value in values]
 
     def message(number: int) -> bytes:

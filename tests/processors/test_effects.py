@@ -26,6 +26,8 @@ EVENTS = [{"id": 1, "n": 2, "s": " Ab ", "day": "2026-11-28", "f": 0.5}, dict.fr
 DECLARED = text_of(Field("", "struct", fields=tuple(Field(name, kind) for name, kind in FIELDS.items())))
 KINDS = {"string": (str,), "int32": (int,), "int64": (int,), "double": (float,), "boolean": (bool,), "date": (str,)}
 
+TABLE = {"map": {"1": "one", "2": "two"}, "translate_when": "/id == 1"}
+
 names = st.sampled_from([*FIELDS, "x", "y"])
 flags = st.booleans()
 processors = st.one_of(
@@ -64,6 +66,11 @@ processors = st.one_of(
     st.builds(lambda key: {"lowercase_string": {"with_keys": [key]}}, names),
     st.builds(lambda key: {"truncate": {"entries": [{"source_keys": [key], "length": 3}]}}, names),
     st.builds(lambda key: {"obfuscate": {"source": key}}, names),
+    st.builds(
+        lambda key, target: {"translate": {"mappings": [{"source": key, "targets": [{**TABLE, "target": target}]}]}},
+        names,
+        names,
+    ),
     st.just({"drop_events": {"drop_when": "/n == 99"}}),
 )
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, change_stream
+from calve.pipeline.key_columns import lost_keys
 from calve.pipeline.masking import mask_faults, masks_of
 from calve.pipeline.row_changes import unknown_effects
 from calve.settings import PipelineSettings
@@ -32,6 +33,8 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
         yield from _replaced(pipeline, metadata)
         metadata = {name: kind for name, kind in metadata.items() if name not in _hidden(pipeline)}
         metadata |= {name: pa.string() for plugin in pipeline.processors for name in _attributes(plugin)}
+        for sink, why in lost_keys(pipeline, metadata):
+            yield by_name[sink.pipeline].problem(sink.path, why)
         if change_stream(source.envelope) or source.has_keys:
             yield from unknown_effects(pipeline, metadata)
         keyed = [sink for sink in pipeline.sinks if sink.value.adds_keys]

@@ -240,6 +240,11 @@ class PipelineParts:
         effects = self._processors.effects if self._processors else None
         return [changed_table(table, self._masks, effects) for table in tables]
 
+    def _key_fields(self) -> frozenset[str]:
+        """Return the fields of events from which columns of keys come."""
+        effects, keys = self._processors and self._processors.effects, self.tables.key_fields
+        return effects.sources(keys) if effects else keys
+
     def job(
         self, state_id: str, batch: int, time_tenths: int, number: int, only: Mapping[int, frozenset[TableRef]] | None
     ) -> Job:
@@ -262,5 +267,5 @@ class PipelineParts:
             record_keys=self._keys,
             processors=self._processors,
             record_time=self._record_time,
-            envelopes=self._envelopes.asked(self._used, self.tables.key_fields) if self._envelopes else None,
+            envelopes=self._envelopes.asked(self._used, self._key_fields()) if self._envelopes else None,
         )

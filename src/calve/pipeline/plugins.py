@@ -204,12 +204,14 @@ def preview_source(name: str, settings: Any) -> Any:
 
 def _context(settings: PipelineSettings, catalog_of: CatalogOf) -> SourceContext:
     def shared_targets(tables: Sequence[SourceTable]) -> list[tuple[str, list[str]]]:
+        from calve.pipeline.row_changes import check_tables
         from calve.route.gates import gates  # brings pyarrow.compute, which reading a configuration does not need
         from calve.route.route import SinkRoute
         from calve.route.shared_targets import shared_targets
 
         metadata = declared(settings).metadata
         names = [(sink, sink.value.target_name) for sink in settings.sinks]
+        check_tables(settings, tables, metadata)
         routes = [SinkRoute(compile_format(name, metadata), gates(sink, metadata)) for sink, name in names if name]
         return shared_targets(routes, tables)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calve.errors import SettingsError
-from calve.pipeline.masking import KEY_HINT, without_masks
+from calve.pipeline.masking import KEY_HINT, masks_of, without_masks
 from calve.processors.effects import Effects, LostKeyError, UnknownEffectError, effects_of
 from calve.processors.expressions import Compiler
 from calve.processors.mask import TEXT_ACTIONS, MaskColumns, UnmaskableError
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from calve.processors.masking import Masks
     from calve.sources.source import SourceTable
 
-__all__ = ["changed_table", "unknown_effects"]
+__all__ = ["changed_table", "check_tables", "unknown_effects"]
 
 _NEW_ID = 1 << 30
 """Columns that processors add have field ids from here on, by their names: the source has no such ids."""
@@ -37,6 +37,19 @@ def unknown_effects(pipeline: PipelineSettings, metadata: Collection[str]) -> It
             yield pipeline.problem(plugin.path, f"{why}. Use SQL on the table that is written")
         except SettingsError as error:
             yield pipeline.problem(plugin.path, str(error))
+
+
+def check_tables(settings: PipelineSettings, tables: Sequence[SourceTable], metadata: Collection[str]) -> None:
+    """Check that the rows of source tables keep their keys through masks and processors.
+
+    Raises:
+        SettingsError: The rows would lose their key, or different keys become equal.
+    """
+    from calve.processors.chain import compiled  # brings pyarrow.compute
+
+    processors = compiled(without_masks(settings.processors), metadata)
+    for table in tables:
+        changed_table(table, masks_of(settings), processors.effects if processors else None)
 
 
 def changed_table(table: SourceTable, masks: Masks | None, effects: Effects | None) -> SourceTable:

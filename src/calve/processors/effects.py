@@ -74,6 +74,16 @@ class Effects:
             columns.apply(*step)
         return columns.by_name
 
+    def sources(self, names: Iterable[str]) -> frozenset[str]:
+        """Return the columns that columns of processed rows may come from, these names among them."""
+        columns = set(names)
+        for name, *parts in reversed(self.steps):
+            if name in ("copy", "rename", "point") and parts[1].flat in columns:
+                columns.add(parts[0].flat)
+            elif name in ("format", "lookup") and parts[0].flat in columns:
+                columns.update(part.parts[0] for part in _leaves(parts[1:]) if type(part) is FieldKey)
+        return frozenset(columns)
+
 
 def effects_of(steps: Sequence[ProcessorStep]) -> Effects:
     """Return the effects of steps.
@@ -99,7 +109,7 @@ def _effect(step: ProcessorStep) -> tuple[Any, ...]:
     if any(type(part) is FieldKey and part.flat is None for part in _leaves(effect)):
         raise UnknownEffectError("it changes a field inside of another one")
     name = effect[0]
-    has_one_effect = name in _TEXTS or name in ("drop", "attribute") or (name in _ADDS and not effect[2])
+    has_one_effect = name in _TEXTS or name in ("drop", "attribute", "lookup") or (name in _ADDS and not effect[2])
     if getattr(step, "when", None) is not None and not has_one_effect:
         raise UnknownEffectError("it has a condition, so a column would have two types or names")
     if name == "put" and effect[3][:1] in ("{", "["):
@@ -126,6 +136,9 @@ class _Columns:
             self._convert([parts[0].flat], _CONVERTED[parts[1]], keeps=parts[1] == "string")
         elif name in _ADDS:
             self._put(parts[0].flat, parts[1], ChangedColumn(None, _kind(parts[2]) if name == "put" else "string"))
+        elif name == "lookup":
+            before = self.by_name.get(parts[0].flat, ChangedColumn(None))
+            self._put(parts[0].flat, True, before._replace(kind="string"))
         elif name == "point":
             source, key, overwrites = parts
             self._put(key.flat, overwrites, self.by_name.get(source.flat, ChangedColumn(None, "null")))

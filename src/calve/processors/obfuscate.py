@@ -108,7 +108,9 @@ class Obfuscate:
             regexes = [rf"\b(?:{regex})\b" for regex in regexes]
         target = FieldKey.checked(self.target) if self.target else None
         when = compiler.condition(self.obfuscate_when)
-        effect = ("text", [FieldKey(self.source)]) if target is None else ("format", target, True)
+        effect = (
+            ("text", [FieldKey(self.source)]) if target is None else ("format", target, True, [FieldKey(self.source)])
+        )
         tags = tuple(self.tags_on_match_failure)
         source, compute = FieldKey(self.source), self._hidden if self.action.hash is None else self._split
         return [TextsChange(source, partial(compute, regexes), partial(self._put, target), when, tags, effect)]

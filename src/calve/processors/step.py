@@ -83,12 +83,14 @@ class ChangeStep:
         when: Only events for which this is true; None: all.
         tags: Tags of events that cannot be changed, which then continue; empty: they become dead letters.
         core_step: The same for the compiled core (`processors.program`); empty: it does not know this.
+        effect: What it does to columns (`processors.effects`), where `core_step` does not tell it; empty: unknown.
     """
 
     change: Callable[[Event], bool]
     when: Evaluation | None = None
     tags: Sequence[str] = ()
     core_step: tuple[Any, ...] = ()
+    effect: tuple[Any, ...] = ()
 
     def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
         """Change the events."""

@@ -121,6 +121,9 @@ class TranslateMapping:
             ChangeStep(
                 partial(_translate, sources, isinstance(self.source, list), FieldKey(target.target), target.lookup()),
                 compiler.condition(target.translate_when),
+                effect=()
+                if isinstance(self.source, list) or target.type != "string"
+                else ("lookup", FieldKey(target.target), sources),
             )
             for target in self.targets
         ]

@@ -11,7 +11,7 @@ from pyspark import TaskContext
 from calve.credentials import in_short
 from calve.errors import CalveError, EngineError, UnprocessableError, WriteError
 from calve.record.receipt import Failure, Receipt
-from calve.task.job import Job
+from calve.task.job import UNMASKED_STEPS, Job
 from calve.task.secrets import remember_secrets
 from calve.task.step_clock import StepClock
 from calve.write.writer import UnwrittenFileError
@@ -59,4 +59,7 @@ def _as_calve_error(job: Job, error: BaseException, clock: StepClock) -> CalveEr
     sink = clock.target.sink if clock.target else 0 if len(job.sinks) == 1 else None
     table = clock.target.table if clock.target else ""
     evidence = "".join(traceback.format_exception(error))
+    if job.masks and not job.masks.keeps_unmasked and clock.step in UNMASKED_STEPS:
+        message = f"{type(error).__name__}, the text of which is withheld: events are not masked at this step"
+        evidence = "".join([*traceback.format_tb(error.__traceback__), message])
     return UnprocessableError(message, step=clock.step, target=table, sink=sink, evidence=evidence)

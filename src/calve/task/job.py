@@ -16,10 +16,12 @@ from calve.sources.source import Reader
 from calve.task.isolation import WHOLE, Isolation
 from calve.task.record_times import RecordTime
 
-__all__ = ["STEPS", "Job"]
+__all__ = ["STEPS", "UNMASKED_STEPS", "Job"]
 
 STEPS = ("read", "decode", "process", "route", "convert", "write")
 """The steps whose seconds a receipt has."""
+UNMASKED_STEPS = frozenset(("read", "decode"))
+"""The steps that see what masks hide; masking is the end of `decode`."""
 
 
 @dataclass(frozen=True)

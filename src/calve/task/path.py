@@ -163,7 +163,7 @@ class EventPath:
         return self._mask(events, self._masker) if self._masker else events
 
     def _mask(self, events: pa.Table, masker: Masker) -> pa.Table:
-        masked = self._clock.timed("process", masker.mask, events)
+        masked = self._clock.timed("decode", masker.mask, events)
         self._reject_unmasked(_UNROUTED, events, masked.malformed)
         self._reject(_UNROUTED, masked.failed_rows, masked.failed)
         return masked.rows

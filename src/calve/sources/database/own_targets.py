@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import replace
 
-from calve.errors import SourceError
+from calve.errors import SettingsError, SourceError
 from calve.observe.humanize import listed
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.database.table import MERGED, DatabaseTable
@@ -68,7 +69,11 @@ class OwnTargets:
     def conflict(self, table: DatabaseTable, read_tables: Iterable[DatabaseTable]) -> str:
         """Return why a new table cannot be read beside those that are known; empty: it can."""
         others = [other for other in read_tables if other.oid != table.oid and other.columns]
-        for target, names in self._found([*others, table]):
+        try:
+            shared_targets = self._found([*others, table])
+        except SettingsError as error:  # of processors that would lose its key
+            return str(error)
+        for target, names in shared_targets:
             if table.full_name in names:
                 twins = listed([name for name in names if name != table.full_name], _SHOWN)
                 return (
@@ -86,4 +91,4 @@ class OwnTargets:
 
     def _source_table(self, table: DatabaseTable) -> SourceTable:
         attributes = {**table.attributes, "database_name": self._database_of(table)}
-        return SourceTable(table.full_name, "", "", attributes)
+        return replace(table.source_table(), attributes=attributes)

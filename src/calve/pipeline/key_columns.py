@@ -1,0 +1,63 @@
+"""What masks and processors do to the columns of keys that sinks name: found, and told, before any event is read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from calve.errors import SettingsError
+from calve.event.envelope.shape import SHAPES
+from calve.pipeline.masking import masks_of, without_masks
+from calve.processors.effects import Effects, UnknownEffectError, effects_of
+from calve.processors.expressions import Compiler
+from calve.settings import PipelineSettings
+from calve.settings.pipeline import SinkEntry
+from calve.sources.settings import SourceSettings
+
+__all__ = ["key_notes", "lost_keys"]
+
+
+def lost_keys(pipeline: PipelineSettings, metadata: Collection[str]) -> Iterator[tuple[SinkEntry, str]]:
+    """Yield each sink with a column in its key that no event has after the processors, and why."""
+    if (effects := _effects(pipeline, metadata)) is None:
+        return
+    for sink in pipeline.sinks:
+        for name in _keys(sink.value):
+            origins = effects.sources([name])
+            if name not in effects.of(origins):
+                others = [other for other, column in effects.of(origins).items() if column.source == name]
+                change = f"rename it to {' and '.join(others)}" if others else "remove it"
+                why = f"{name} is in the key, and the processors {change}"
+                yield sink, f"{why}: name columns of keys as they are after the processors"
+
+
+def key_notes(pipeline: PipelineSettings) -> Iterator[str]:
+    """Yield a sentence for each column of a key that masks or processors change."""
+    if not pipeline.processors:
+        return
+    source: SourceSettings = pipeline.source.value
+    attributes = SHAPES[source.envelope].metadata if source.envelope else {}
+    effects, masks = _effects(pipeline, [*source.metadata, *attributes]) or Effects(()), masks_of(pipeline)
+    for sink in pipeline.sinks:
+        for name in _keys(sink.value):
+            origins = sorted(effects.sources([name]) - {name}) or [name]
+            column = effects.of(origins).get(name)
+            notes = [f"comes from {' and '.join(origins)}"] if origins != [name] else []
+            notes += [f"becomes {column.kind}"] if column and column.kind and column.source else []
+            notes += ["is hashed by mask"] if masks and any(masks.of(origin) for origin in origins) else []
+            if notes:
+                yield f"{sink.pipeline}.{sink.path}: the key column {name} {', '.join(notes)}"
+
+
+def _keys(settings: object) -> list[str]:
+    names: list[str] = getattr(settings, "key_columns", [])
+    return list(dict.fromkeys(name.partition(".")[0] for name in names))
+
+
+def _effects(pipeline: PipelineSettings, metadata: Collection[str]) -> Effects | None:
+    """Return what the processors do to columns; None: it is not known."""
+    try:
+        compiler = Compiler(metadata)
+        steps = [step for plugin in without_masks(pipeline.processors) for step in plugin.value.steps(compiler)]
+        return effects_of(steps)
+    except (UnknownEffectError, SettingsError):
+        return None

@@ -21,6 +21,7 @@ from calve.record.receipt import Receipt, merge_misfits
 from calve.record.staged import StagedBatch
 from calve.record.target import TableRef
 from calve.record.written import Rejects
+from calve.sinks.stdout.sink import print_lines
 from calve.sources.source import APART, LOADED, Planned, Split
 from calve.stop_point import stop_at
 from calve.task.isolation import WHOLE, Isolation
@@ -210,6 +211,8 @@ def run_batch(batch: int, planned: Planned, since: float, ledger: Ledger, writer
     planned = ledger.begun(batch) or planned  # with its recorded time
     started = time.monotonic()
     receipts = writer.write(batch, planned)
+    if lines := [line for receipt in receipts for line in receipt.lines]:
+        print_lines(lines)
     record = StagedBatch.of(batch, planned, receipts, since, round(time.monotonic() - started, 3))
     ledger.stage(batch, record)  # durable from here on
     return record

@@ -62,6 +62,9 @@ _SINKS = (
     "iceberg",
     "kafka",
     "opensearch",
+    "file",
+    "http",
+    "stdout",
 )
 """The kinds of sinks, each a folder: `calve.sinks.<name>` (`calve.sinks.sink` describes its contents)."""
 

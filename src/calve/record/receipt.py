@@ -70,6 +70,7 @@ class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
         task: Its number; -1 for a task of the second stage, which writes what others shuffled.
         shuffled_parts: How many parts of partitions it shuffled.
         record_times: The latest time of the records that it read, by origin, in microseconds since the epoch.
+        lines: What the driver prints, each with its line break.
     """
 
     tables: list[StagedFiles] = []
@@ -84,6 +85,7 @@ class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
     task: int = -1
     shuffled_parts: int = 0
     record_times: dict[str, int] = {}
+    lines: list[str] = []
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, tag="failure"):

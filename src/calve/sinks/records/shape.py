@@ -49,6 +49,7 @@ class RecordOptions:
         headers: Names of headers, with their texts.
         operation: The text of an event's operation; None: the source's.
         is_envelope: Whether values have Debezium's envelope.
+        deletes_need_key: Whether a delete without a key is rejected.
     """
 
     target: str
@@ -57,6 +58,7 @@ class RecordOptions:
     headers: Mapping[str, str] = option(default_factory=dict)
     operation: str | None = None
     is_envelope: bool = False
+    deletes_need_key: bool = True
 
 
 class EventRecords(NamedTuple):
@@ -87,7 +89,8 @@ class RecordShape:
         sql: The SELECT over `events`.
         metadata: The metadata attributes that it reads.
         headers: The names of headers.
-        needs_key: Whether an event without a key is rejected; else only a delete is.
+        needs_key: Whether an event without a key is rejected.
+        deletes_need_key: Whether a delete without one is.
         is_envelope: Whether values have Debezium's envelope.
         target_field: The option that names where records go.
     """
@@ -96,6 +99,7 @@ class RecordShape:
     metadata: frozenset[str]
     headers: tuple[str, ...]
     needs_key: bool
+    deletes_need_key: bool
     is_envelope: bool
     target_field: str
 
@@ -103,10 +107,10 @@ class RecordShape:
         """Convert events with `json` and the metadata columns."""
         columns = duckdb_session.run(self.sql, events=events)
         keys, operations = (duckdb_session.one_array(columns[name]) for name in ("key", "operation"))
-        is_delete = pc.equal(operations, pa.scalar(int(Operation.DELETE), pa.int8()))
-        lacks_key = keys.is_null() if self.needs_key else pc.and_kleene(is_delete, keys.is_null())
-        unknown, lacks_key = operations.is_null(), pc.fill_null(lacks_key, False)
-        lacks_key = pc.and_(lacks_key, pc.invert(unknown))
+        unknown = operations.is_null()
+        is_delete = pc.fill_null(pc.equal(operations, pa.scalar(int(Operation.DELETE), pa.int8())), False)
+        needing = pa.repeat(self.needs_key, len(events)) if self.needs_key or not self.deletes_need_key else is_delete
+        lacks_key = pc.and_(pc.and_(needing, keys.is_null()), pc.invert(unknown))
         faults = [
             (unknown, Code.UNKNOWN_OPERATION, "operation", "is missing, or not one that Calve knows"),
             (lacks_key, Code.NO_KEY, "key", "has no value, but the record needs a key"),
@@ -148,6 +152,7 @@ def compile_shape(options: RecordOptions, metadata: Collection[str], implied: st
         used,
         tuple(options.headers),
         needs_key,
+        options.deletes_need_key,
         options.is_envelope,
         options.target,
     )

@@ -1,0 +1,1 @@
+"""Writes events to files of lines, one for each batch, with a manifest."""

@@ -1,0 +1,1 @@
+"""Prints events on the standard output of `calve run`."""

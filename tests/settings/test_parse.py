@@ -121,7 +121,7 @@ TOLD = [
     "1:10: version: the version 3 is not compatible with the current version 2.17",
     "3:12: orders.workers: must be at least 1, not 0",
     "4:3: orders.wrokers: unknown key 'wrokers'; did you mean workers? "
-    "(known: buffer, delay, notify, processor, route, sink, source, workers)",
+    "(known: buffer, delay, notify, otlp, processor, route, sink, source, workers)",
     "6:5: orders.source.evry: unknown source 'evry'; did you mean every? (known: every, strict)",
     "8:15: orders.route[0].errors: ?? is no operator. Use ==",
     "9:7: orders.route[1]._default: this name is reserved for events that match no route",

@@ -100,6 +100,8 @@ def _receivers(report: PipelineReport) -> Iterator[str]:
     for address, receiver in sorted(report.notify.items()):
         dropped = f", {receiver.dropped:,} dropped" if receiver.dropped else ""
         yield f"notify {harmless(address)}: {receiver.sent:,} sent, {receiver.waiting:,} waiting{dropped}"
+    if report.otlp:
+        yield f"otlp: metrics pushed {many(report.otlp.sent, 'time')}, {report.otlp.failed:,} pushes failed"
 
 
 def _figures(report: PipelineReport) -> Iterator[str]:

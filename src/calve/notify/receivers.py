@@ -5,21 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from typing import Any, Protocol
-from urllib.parse import urlsplit
-
-from urllib3.exceptions import HTTPError
 
 from calve.credentials import in_short
 from calve.errors import SinkUnavailableError
-from calve.network.bounded_http import BoundedServer
 from calve.notify.event import MEDIA_TYPE, CloudEvent
-from calve.settings.notify import FileReceiver, HttpReceiver, KafkaReceiver, NotifySettings
+from calve.notify.http_post import HttpPost
+from calve.notify.lineage import Lineage
+from calve.notify.open_lineage import OpenLineage
+from calve.settings.notify import FileReceiver, HttpReceiver, KafkaReceiver, NotifySettings, OpenLineageReceiver
 
 __all__ = ["Receiver", "open_receiver"]
 
-_CONNECT_SECONDS = 5.0
 _KAFKA_SECONDS = 10.0
-_MOST_ANSWER_BYTES = 1 << 20
 _HINT = "The events wait in the state and are sent when it answers"
 
 
@@ -31,6 +28,22 @@ class Receiver(Protocol):
     """
 
     at_once: int
+
+    def begin(self) -> None:
+        """Note that a run begins.
+
+        Raises:
+            SinkUnavailableError: The receiver does not answer; repeat the call.
+        """
+        return
+
+    def end(self, is_failed: bool) -> None:
+        """Note that a run has ended.
+
+        Raises:
+            SinkUnavailableError: The receiver does not answer.
+        """
+        return
 
     def send(self, events: Sequence[CloudEvent]) -> None:
         """Send events in order; on return the receiver has all of them.
@@ -49,48 +62,37 @@ class Receiver(Protocol):
         ...
 
 
-def open_receiver(settings: NotifySettings) -> Receiver:
-    """Return the receiver of some settings; it connects with the first call."""
+def open_receiver(settings: NotifySettings, lineage: Lineage | None = None) -> Receiver:
+    """Return the receiver of some settings; it connects with the first call. `lineage` is what is known of it."""
     receiver = settings.receiver
     if isinstance(receiver, HttpReceiver):
         return _Http(receiver, settings.address)
     if isinstance(receiver, KafkaReceiver):
         return _Kafka(receiver, settings.address)
+    if isinstance(receiver, OpenLineageReceiver):
+        return OpenLineage(receiver, lineage or Lineage(""))
     return _File(receiver, settings.address)
 
 
-class _Http:
+class _Http(Receiver):
     at_once = 1
 
     def __init__(self, settings: HttpReceiver, address: str) -> None:
-        parts = urlsplit(settings.url)
         self._address = address
-        self._path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        self._headers = {"content-type": f"{MEDIA_TYPE}; charset=UTF-8", **settings.headers}
-        self._server = BoundedServer(
-            f"{parts.scheme}://{parts.netloc}", _CONNECT_SECONDS, settings.timeout.total_seconds()
-        )
+        headers = {"content-type": f"{MEDIA_TYPE}; charset=UTF-8", **settings.headers}
+        self._post = HttpPost(settings.url, headers, settings.timeout)
 
     def send(self, events: Sequence[CloudEvent]) -> None:
         for event in events:
-            status = self._status("POST", event.encoded())
-            if not 200 <= status < 300:
-                raise _failure(self._address, f"it answered with status {status}")
+            if failure := self._post.send(event.encoded())[0]:
+                raise _failure(self._address, failure)
 
     def probe(self) -> None:
-        status = self._status("OPTIONS", None)
-        if status in (401, 403) or status >= 500:
-            raise _failure(self._address, f"it answered with status {status}")
-
-    def _status(self, method: str, body: bytes | None) -> int:
-        try:
-            status, _ = self._server.ask(method, self._path, body, self._headers, _MOST_ANSWER_BYTES)
-        except (HTTPError, OSError) as error:
-            raise _failure(self._address, in_short(error)) from error
-        return status
+        if failure := self._post.probe():
+            raise _failure(self._address, failure)
 
 
-class _Kafka:
+class _Kafka(Receiver):
     at_once = 100
 
     def __init__(self, settings: KafkaReceiver, address: str) -> None:
@@ -149,7 +151,7 @@ class _Kafka:
         return self._client
 
 
-class _File:
+class _File(Receiver):
     at_once = 100
 
     def __init__(self, settings: FileReceiver, address: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import zlib
@@ -18,6 +19,9 @@ from calve.observe.report import NotifyReport
 from calve.settings.notify import NotifySettings
 
 __all__ = ["Sender", "Subscription"]
+
+_LAST_SECONDS = 1.0
+"""How long the end of a run waits at least for a request that is on its way."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class Sender:
         self._log = log
         self._ended = threading.Event()
         self._sent, self._failures = 0, 0
-        self._error = ""
+        self._error, self._is_failed = "", False
         self._thread = threading.Thread(target=self._run, name=f"notify-{subscription.key}", daemon=True)
 
     def start(self) -> None:
@@ -78,15 +82,16 @@ class Sender:
         self._show()
         self._thread.start()
 
-    def finish(self, deadline: float) -> int:
+    def finish(self, deadline: float, is_failed: bool = False) -> int:
         """Wait until all events are sent, but not beyond a time in monotonic seconds; return how many are left."""
+        self._is_failed = is_failed
         with self._outbox.changed:
             while self._waiting() and self._thread.is_alive() and (seconds := deadline - time.monotonic()) > 0:
                 self._outbox.changed.wait(seconds)
         self._ended.set()
         with self._outbox.changed:
             self._outbox.changed.notify_all()
-        self._thread.join(max(0.0, deadline - time.monotonic()))
+        self._thread.join(max(_LAST_SECONDS, deadline - time.monotonic()))
         self._show()
         return self._waiting()
 
@@ -94,6 +99,9 @@ class Sender:
         return self._outbox.waiting(self._subscription.key)[0]
 
     def _run(self) -> None:
+        while not self._begins():
+            if self._ended.wait(delay(self._failures - 1)):
+                return
         while not self._ended.is_set():
             with self._outbox.changed:
                 events = self._outbox.after(self._subscription.key, self._receiver.at_once)
@@ -106,6 +114,19 @@ class Sender:
                 self._failed(error)
                 self._ended.wait(delay(self._failures - 1))
             self._show()
+        if not self._failures:
+            with contextlib.suppress(CalveError):  # nobody waits for it, and the next run sends its own
+                self._receiver.end(self._is_failed)
+
+    def _begins(self) -> bool:
+        try:
+            self._receiver.begin()
+        except CalveError as error:
+            self._failed(error)
+            self._show()
+            return False
+        self._recovered()
+        return True
 
     def _send(self, events: list[CloudEvent]) -> None:
         wanted = [event for event in events if self._subscription.wants(event)]
@@ -113,11 +134,14 @@ class Sender:
             self._receiver.send(wanted)
         self._outbox.sent(self._subscription.key, events[-1].number)
         self._sent += len(wanted)
+        self._recovered()
+        with self._outbox.changed:
+            self._outbox.changed.notify_all()
+
+    def _recovered(self) -> None:
         if self._failures:
             self._log.info(f"notify: {self._subscription.settings.address} gets events again")
         self._failures, self._error = 0, ""
-        with self._outbox.changed:
-            self._outbox.changed.notify_all()
 
     def _failed(self, error: CalveError) -> None:
         if not self._failures:

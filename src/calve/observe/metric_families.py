@@ -189,6 +189,12 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         ("receiver",),
         _receivers(lambda receiver: receiver.dropped),
     ),
+    (
+        "calve_otlp_pushes",
+        "Pushes of the metrics to an OpenTelemetry collector (sent, failed), since the process started.",
+        ("result",),
+        lambda r: [(["sent"], r.otlp.sent), (["failed"], r.otlp.failed)] if r.otlp else [],
+    ),
 )
 GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
     ("calve_lag_rows", "Rows that wait in the source, if known.", (), _one(_lag_rows)),

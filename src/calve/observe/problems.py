@@ -142,6 +142,9 @@ def _source(report: PipelineReport) -> Iterator[Problem]:
             what = f"{many(receiver.waiting, 'event')} wait: {harmless(receiver.error)}"
             hint = f"{receiver.dropped:,} were dropped" if receiver.dropped else "They are sent when it answers"
             yield Problem("CalveNotificationsWait", "note", harmless(address), what, hint)
+    if report.otlp and report.otlp.error:
+        what = f"The OpenTelemetry collector gets no metrics: {harmless(report.otlp.error)}"
+        yield Problem("", "note", "", what, "Each push has the current values, so nothing is lost once it answers")
     for stopped_table in report.stopped_tables:
         what = "The source does not read this table or topic any more, while the others go on"
         yield Problem(

@@ -26,6 +26,7 @@ __all__ = [
     "KeyIndexStats",
     "NotifyReport",
     "PipelineReport",
+    "PushReport",
     "RunReport",
     "State",
     "TableReport",
@@ -173,6 +174,15 @@ class NotifyReport:
 
 
 @dataclass
+class PushReport:
+    """How many times the metrics were pushed by this process, how often that failed, and why the last one did."""
+
+    sent: int = 0
+    failed: int = 0
+    error: str = ""
+
+
+@dataclass
 class TableReport:
     """One target table: committed rows, rejects (by code), values that became NULL (by column); for an index also the
     events of which it had newer ones.
@@ -267,6 +277,7 @@ class PipelineReport:
         backpressure_seconds: How long this process has read nothing because too many batches waited for a commit.
         step_seconds: The time of each step of a batch, of all tasks together, in this process.
         lag_parts: Rows that wait in each part of the source, e.g. a Kafka partition.
+        otlp: The pushes of the metrics; None: they are not pushed.
         commit_times: How long commits took.
         commit_conflicts: How often another writer was faster, by commit; also of commits that failed.
         commit_repeats: How often commits were tried again, for any reason.
@@ -319,6 +330,7 @@ class PipelineReport:
     backpressure_seconds: float = 0.0
     step_seconds: dict[str, float] = field(default_factory=dict)
     lag_parts: dict[str, int] = field(default_factory=dict)
+    otlp: PushReport | None = None
     commit_times: CommitTimes = field(default_factory=CommitTimes)
     commit_conflicts: TriesOfCommits = field(default_factory=TriesOfCommits)
     commit_repeats: TriesOfCommits = field(default_factory=TriesOfCommits)

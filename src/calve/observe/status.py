@@ -32,6 +32,7 @@ from calve.observe.report import (
     KeyIndexStats,
     NotifyReport,
     PipelineReport,
+    PushReport,
     State,
     TableReport,
     Trouble,
@@ -299,6 +300,10 @@ class PipelineStatus:
         """Record how far a receiver of events is."""
         with self._lock:
             self._report.notify[address] = receiver
+
+    def pushed(self, pushes: PushReport) -> None:
+        """Record the pushes of the metrics."""
+        self._report.otlp = pushes  # one assignment is atomic
 
     def freshness(self, seconds: float | None) -> None:
         """Record how old the oldest event of a commit was when it became visible."""

@@ -18,6 +18,7 @@ from calve.acknowledge.watermark import EventTime, to_datetime
 from calve.errors import CalveError
 from calve.ledger.ledger import Ledger
 from calve.notify.event import CloudEvent
+from calve.notify.lineage import Lineage
 from calve.notify.outbox import Outbox
 from calve.notify.receivers import open_receiver
 from calve.notify.sender import Sender, Subscription
@@ -55,16 +56,17 @@ class Announcer:
     """Turns what happens in one pipeline into events, and owns their senders; for any thread after `open`.
 
     Args:
-        pipeline: The pipeline's name.
+        lineage: The pipeline, and what is known of its source; gets its tables.
         receivers: Who gets the events.
         folder: `<state>/<pipeline>`.
         tables: The tables of the pipeline.
     """
 
     def __init__(
-        self, pipeline: str, receivers: Sequence[Subscription], folder: StateFolder, tables: PipelineTables
+        self, lineage: Lineage, receivers: Sequence[Subscription], folder: StateFolder, tables: PipelineTables
     ) -> None:
-        self._pipeline = pipeline
+        self._pipeline = pipeline = lineage.pipeline
+        self._lineage = lineage
         self._receivers = receivers
         self._folder = folder / "notify"
         self._tables = tables
@@ -92,7 +94,7 @@ class Announcer:
         }
         self._outbox = outbox = Outbox(self._folder / "events", [receiver.key for receiver in self._receivers])
         self._senders = [
-            Sender(receiver, open_receiver(receiver.settings), outbox, status.notified, self._log)
+            Sender(receiver, open_receiver(receiver.settings, self._lineage), outbox, status.notified, self._log)
             for receiver in self._receivers
         ]
         for sender in self._senders:
@@ -146,6 +148,7 @@ class Announcer:
         loaded = table or self._tables.catalogs[target.catalog].load(target.table)
         if loaded is None:
             return
+        self._lineage.tables[self._tables.catalogs[target.catalog].name, target.table] = loaded
         self._compare_schema(target, loaded)
         through = time_of_table[1] if time_of_table else None
         before = self._through.get(target)
@@ -245,7 +248,7 @@ class Announcer:
     def close(self, is_failed: bool = False) -> None:
         """Wait until the receivers have everything, for some seconds; after a failure not at all."""
         deadline = time.monotonic() + (0.0 if is_failed else _FINISH_SECONDS)
-        unsent = max((sender.finish(deadline) for sender in self._senders), default=0)
+        unsent = max((sender.finish(deadline, is_failed) for sender in self._senders), default=0)
         if unsent:
             self._log.warning(f"{many(unsent, 'event')} of notify were not sent; they are kept for the next run")
 

@@ -7,6 +7,7 @@ import contextlib
 from calve.engine.engine import Engine
 from calve.errors import CalveError
 from calve.ledger.ledger import Ledger, WaitPolicy
+from calve.notify.otlp import OtlpPush
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 from calve.observe.watch import Watch
@@ -48,7 +49,7 @@ class Driver:
                 self._log.info("took over the state; continuing")
             status = self._status(ledger)
             try:
-                with ledger.takeover_explains():
+                with OtlpPush(self._parts.otlp, status), ledger.takeover_explains():
                     Loop(self._spark, self._parts, self._mode, self._watch.stop, ledger, status).run()
             except BaseException as error:
                 if isinstance(error, CalveError):

@@ -21,6 +21,7 @@ from calve.pipeline.announcer import Announcer, subscriptions
 from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.blueprint import blueprint_of
 from calve.pipeline.letters import PipelineLetters, letter_topics
+from calve.pipeline.lineage import lineage_of
 from calve.pipeline.masking import masks_of, without_masks
 from calve.pipeline.plugins import (
     declared,
@@ -35,6 +36,7 @@ from calve.processors.chain import compiled
 from calve.record.receipt import Misfit
 from calve.record.target import TableRef
 from calve.settings import PipelineSettings, SinkEntry
+from calve.settings.otlp import OtlpSettings
 from calve.sinks.sink import CatalogOf, Opening, Order, Sink
 from calve.sources.kafka.settings import RECORD
 from calve.sources.settings import SourceSettings
@@ -109,9 +111,11 @@ def _used(sinks: Iterable[Sink], settings: PipelineSettings, names: Iterable[str
     return used | ({RECORD} & {*names} if any(sink.value.dlq_topic for sink in settings.sinks) else set())
 
 
-def _described(settings: PipelineSettings, is_replay: bool) -> tuple[tuple[str, ...], Blueprint | None]:
-    """Return the pipelines that run as a part of a pipeline, and its description; a replay has neither."""
-    return ((), None) if is_replay else (settings.feeds, blueprint_of(settings))
+def _described(
+    settings: PipelineSettings, is_replay: bool
+) -> tuple[tuple[str, ...], Blueprint | None, OtlpSettings | None]:
+    """Return the pipelines that run as a part of a pipeline, its description, and its collector; none of a replay."""
+    return ((), None, None) if is_replay else (settings.feeds, blueprint_of(settings), settings.otlp)
 
 
 class PipelineParts:
@@ -130,7 +134,7 @@ class PipelineParts:
         self.name = replay_name(settings.name) if rejects else settings.name
         self._pipeline = settings.name
         self._replays = rejects is not None
-        self.feeds, self.blueprint = _described(settings, is_replay=rejects is not None)
+        self.feeds, self.blueprint, self.otlp = _described(settings, is_replay=rejects is not None)
         source = declared(settings)
         self._keys, is_change = _record_keys(settings), change_stream(source.envelope) is not None
         is_keyed = self._keys is not None
@@ -145,15 +149,14 @@ class PipelineParts:
         names |= dict.fromkeys(added, pa.string())
         implied = IMPLIED_OPERATION if is_change or is_keyed or source.emits_changes else None
         log, is_copy = Log(self.name), source.emits_changes
+        locations = dead_letter_locations(settings, folder)
         self._sinks: list[Sink] = [
             open_sink(Opening(sink, label, names, location, catalog_of, log, implied, is_copy, not rejects))
-            for sink, label, location in zip(
-                settings.sinks, sink_labels(settings), dead_letter_locations(settings, folder), strict=True
-            )
+            for sink, label, location in zip(settings.sinks, sink_labels(settings), locations, strict=True)
         ]
         self.tables = PipelineTables(self._sinks)
-        self.announcer = Announcer(self.name, [] if rejects else subscriptions(settings), folder, self.tables)
-        locations = dead_letter_locations(settings, folder)
+        receivers = [] if rejects else subscriptions(settings)
+        self.announcer = Announcer(lineage_of(settings, self.name), receivers, folder, self.tables)
         self.letters = PipelineLetters(self._sinks, letter_topics(settings, locations, self.name))
         self.room = Room({} if rejects else _limits(settings, folder))  # a replay makes room
         self.pending = None if rejects else PendingLetters(str(folder), settings.name).count

@@ -84,6 +84,7 @@ class Assembly:
             line=node.at.line,
             locations=locations,
             notify=tuple(keys.notify),
+            otlp=keys.otlp,
         )
 
     def _source(self, node: YamlNode) -> Any:

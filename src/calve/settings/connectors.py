@@ -168,6 +168,8 @@ def _processed(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings])
         if feeder.processors:
             message = f"a pipeline that is fed by another cannot have processors yet; move them to {whole.name}"
             yield feeder.problem("processor", message)
+        if feeder.otlp:
+            yield feeder.problem("otlp", f"it runs as a part of {whole.name}; set it there")
 
 
 def _fieldless(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -12,7 +13,16 @@ from urllib.parse import urlsplit
 from calve.errors import SettingsError
 from calve.settings.option import option
 
-__all__ = ["EVENTS", "FileReceiver", "HttpReceiver", "KafkaReceiver", "NotifySettings"]
+__all__ = [
+    "EVENTS",
+    "FileReceiver",
+    "HttpReceiver",
+    "KafkaReceiver",
+    "NotifySettings",
+    "OpenLineageReceiver",
+    "check_url",
+    "is_installed",
+]
 
 EventType = Literal[
     "table.committed", "commit.complete", "partition.complete", "table.held", "schema.changed", "rejects"
@@ -28,7 +38,20 @@ EVENTS: tuple[EventType, ...] = (
 """All types of events."""
 
 
-def _check_url(url: str) -> None:
+def is_installed(module: str) -> bool:
+    """Return whether a module of an extra is there, without importing more of it than its packages."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def check_url(url: str) -> None:
+    """Refuse what is no HTTP address, or has a password.
+
+    Raises:
+        SettingsError: It is wrong.
+    """
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise SettingsError("expected an address like https://example.com/calve")
@@ -40,7 +63,7 @@ def _check_url(url: str) -> None:
 class HttpReceiver:
     """An HTTP endpoint: one POST for each event, answered with any status from 200 to 299."""
 
-    url: str = option(doc="The address.", check=_check_url)
+    url: str = option(doc="The address.", check=check_url)
     headers: dict[str, str] = option(
         {}, 'Headers of each request, e.g. `{authorization: "Bearer ${env:TOKEN}"}`.', secret=True
     )
@@ -74,18 +97,42 @@ class FileReceiver:
 
 
 @dataclass(frozen=True)
+class OpenLineageReceiver:
+    """A receiver of OpenLineage, such as Marquez or DataHub: START, RUNNING for each commit, COMPLETE or FAIL."""
+
+    url: str = option(
+        doc="The address, e.g. `http://marquez:5000`; without a path `/api/v1/lineage` is added.", check=check_url
+    )
+    headers: dict[str, str] = option(
+        {}, 'Headers of each request, e.g. `{authorization: "Bearer ${env:TOKEN}"}`.', secret=True
+    )
+    namespace: str = option("calve", "The namespace of the job; its name is that of the pipeline.", minimum=1)
+    timeout: timedelta = option(
+        timedelta(seconds=10), "How long an answer may take.", minimum=timedelta(milliseconds=100)
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse it without OpenLineage's client."""
+        if not is_installed("openlineage.client"):
+            yield "", "needs openlineage-python: pip install 'calve[openlineage]'"
+
+
+@dataclass(frozen=True)
 class NotifySettings:
     """A receiver of events about tables, as CloudEvents in JSON."""
 
     http: HttpReceiver | None = option(None, "Send to an HTTP endpoint.")
     kafka: KafkaReceiver | None = option(None, "Send to a Kafka topic.")
     file: FileReceiver | None = option(None, "Append to a local file.")
+    openlineage: OpenLineageReceiver | None = option(
+        None, "Send the commits as run events of OpenLineage (`pip install 'calve[openlineage]'`)."
+    )
     events: list[EventType] = option([], "The types of events to send. Default: all.")
 
     @property
-    def receiver(self) -> HttpReceiver | KafkaReceiver | FileReceiver:
+    def receiver(self) -> HttpReceiver | KafkaReceiver | FileReceiver | OpenLineageReceiver:
         """The only receiver that is set."""
-        receiver = self.http or self.kafka or self.file
+        receiver = self.http or self.kafka or self.file or self.openlineage
         assert receiver is not None  # guaranteed by `check`
         return receiver
 
@@ -93,7 +140,7 @@ class NotifySettings:
     def address(self) -> str:
         """Where the events go, without secrets."""
         receiver = self.receiver
-        if isinstance(receiver, HttpReceiver):
+        if isinstance(receiver, HttpReceiver | OpenLineageReceiver):
             return receiver.url.partition("?")[0]
         if isinstance(receiver, KafkaReceiver):
             return f"kafka://{receiver.servers}/{receiver.topic}"
@@ -101,5 +148,5 @@ class NotifySettings:
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Reject everything but exactly one receiver."""
-        if sum(receiver is not None for receiver in (self.http, self.kafka, self.file)) != 1:
-            yield "", "set one of http, kafka and file; for several receivers, list several entries"
+        if sum(receiver is not None for receiver in (self.http, self.kafka, self.file, self.openlineage)) != 1:
+            yield "", "set one of http, kafka, file and openlineage; for several receivers, list several entries"

@@ -11,6 +11,7 @@ from calve.errors import SettingsError
 from calve.settings.node import nearest
 from calve.settings.notify import NotifySettings
 from calve.settings.option import option
+from calve.settings.otlp import OtlpSettings
 from calve.settings.problems import Location, SettingsProblem
 
 __all__ = [
@@ -68,6 +69,9 @@ class PipelineKeys:
     )
     notify: list[NotifySettings] = option(
         [], "Who is sent what happens to the tables of this pipeline: commits, complete partitions, rejects."
+    )
+    otlp: OtlpSettings | None = option(
+        None, "Push the metrics to an OpenTelemetry collector (`pip install 'calve[otel]'`)."
     )
 
 
@@ -182,6 +186,7 @@ class PipelineSettings:
         feeds: The pipelines that it feeds, directly or through others; their sinks are among its own.
         shown: Its YAML, and that of the pipelines that it feeds, without secrets and comments.
         notify: Who is sent what happens to its tables.
+        otlp: The collector that gets its metrics.
     """
 
     name: str
@@ -197,6 +202,7 @@ class PipelineSettings:
     feeds: tuple[str, ...] = ()
     shown: str = field(default="", repr=False, compare=False)
     notify: tuple[NotifySettings, ...] = ()
+    otlp: OtlpSettings | None = None
 
     @property
     def title(self) -> str:

@@ -117,6 +117,11 @@ class SourceSettings:
         return None
 
     @property
+    def datasets(self) -> Sequence[tuple[str, str]]:
+        """What it reads, as namespace and name in OpenLineage's spelling; none: the configuration does not name it."""
+        return ()
+
+    @property
     def catalogs(self) -> Sequence[Mapping[str, str]]:
         """The properties of the catalogs that it reads."""
         return ()

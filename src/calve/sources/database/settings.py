@@ -28,6 +28,7 @@ class DatabaseSettings(SourceSettings):
     has_keys: ClassVar[bool] = True
     emits_changes: ClassVar[bool] = True
     record_time: ClassVar[str] = "commit_timestamp"
+    scheme: ClassVar[str] = ""
     row_attributes: ClassVar[tuple[str, ...]] = ("document_id", "primary_key")
     remembers: ClassVar[Mapping[str, StateForm]] = {"": StateForm.LOG}
 
@@ -137,6 +138,15 @@ class DatabaseSettings(SourceSettings):
     def selected(self) -> Tables:
         """The tables to read."""
         return self.tables or Tables()
+
+    @property
+    def datasets(self) -> list[tuple[str, str]]:
+        """The tables that are named; with a pattern it is not known which ones there are."""
+        names = self.selected.include
+        if any(mark in name for name in names for mark in "*?["):
+            return []
+        prefix = f"{self.database_name}." if self.database_name else ""
+        return [(f"{self.scheme}://{self.host}:{self.port}", f"{prefix}{name}") for name in names]
 
     @property
     def database_name(self) -> str:

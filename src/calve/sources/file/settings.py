@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import ClassVar, Literal
 
 import pyarrow as pa
@@ -324,6 +324,11 @@ class FileSettings(FormatSettings):
         return self
 
     @property
+    def datasets(self) -> list[tuple[str, str]]:
+        """The paths, with their globs."""
+        return [_dataset(pattern) for pattern in self.patterns]
+
+    @property
     def patterns(self) -> list[str]:
         """The paths as a list."""
         return [self.path] if isinstance(self.path, str) else list(self.path)
@@ -351,6 +356,12 @@ class FileSettings(FormatSettings):
             yield "codec", f"`tail` reads lines, and {self.codec.name} has none; use newline, ndjson or multiline"
         if self.tail and self.compression in ("gzip", "zstd"):
             yield "compression", f"`tail` cannot follow {self.compression} files; read them without `tail`"
+
+
+def _dataset(pattern: str) -> tuple[str, str]:
+    scheme, mark, rest = pattern.partition("://")
+    bucket, _, key = rest.partition("/")
+    return (f"{scheme}://{bucket}", key) if mark else ("file", str(Path(pattern).absolute()))
 
 
 SETTINGS = FileSettings

@@ -132,6 +132,13 @@ class IcebergSourceSettings(SourceSettings):
         """The metadata attributes of a change, and their types."""
         return METADATA
 
+    @property
+    def datasets(self) -> list[tuple[str, str]]:
+        """The tables."""
+        return [
+            (f"iceberg://{self.catalog_of(table).get('name', 'lakehouse')}", table.table_name) for table in self.tables
+        ]
+
     def catalog_of(self, table: TableSettings) -> dict[str, str]:
         """Return the properties of a table's catalog; none means Calve's own."""
         return (self.catalog if table.catalog is None else table.catalog) or {}

@@ -205,6 +205,14 @@ class KafkaSettings(KafkaAccess, SourceSettings):
             yield "schema.version", "a version belongs to one subject, so to one topic; use a pipeline for each topic"
 
     @property
+    def datasets(self) -> list[tuple[str, str]]:
+        """The topics that are named; with a pattern it is not known which ones there are."""
+        servers = self.bootstrap_servers
+        first = (servers if isinstance(servers, str) else servers[0]).partition(",")[0].strip()
+        names = [topic.name for topic in self.topics if topic.name]
+        return [(f"kafka://{first}", name) for name in names] if len(names) == len(self.topics) else []
+
+    @property
     def serde(self) -> Serde | None:
         """How values with a schema become rows; None: they have none.
 

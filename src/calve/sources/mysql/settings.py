@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 
@@ -22,6 +22,8 @@ _FIRST_SERVER_ID = 1 << 31
 @dataclass(frozen=True)
 class MysqlSettings(DatabaseSettings):
     """Reads tables of MySQL or MariaDB: first their rows, then every change, in the order of the commits."""
+
+    scheme: ClassVar[str] = "mysql"
 
     port: int = option(3306, "The server's port.", minimum=1, maximum=65535)
     username: str = option(

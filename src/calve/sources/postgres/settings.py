@@ -33,6 +33,7 @@ class PostgresSettings(DatabaseSettings):
     """Reads tables of a PostgreSQL database: first their rows, then every change, in the order of the commits."""
 
     holds_on_server: ClassVar[bool] = True
+    scheme: ClassVar[str] = "postgres"
 
     port: int = option(5432, "The server's port.", minimum=1, maximum=65535)
     database: str = option(doc="The database.", minimum=1)

@@ -1,10 +1,14 @@
 """Kafka → many Iceberg tables, whose names the events say: Calve with 1 to 2,000, the Kafka Connect sink with 50.
 
     make bench-tables BENCH="--tables 1 50 200 2000 --rounds 2"
+    make bench-tables BENCH="--tables 10000 --hot 100 --events 1000000"
 
 The tables exist: a first run, which is not measured, makes them from an event each. Then each reads its topic (4
 partitions, the events of all tables mixed) in a process of its own, start-up and commits included. CPU seconds are
 those of the run and the broker. Every table's rows and sums are read by DuckDB and compared with what was sent.
+
+With `--hot` a pipeline makes all tables and goes on running; then what so many of them take is measured, against a
+pipeline that knows only these.
 """
 
 from __future__ import annotations
@@ -12,7 +16,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from bench import lake, peers
+from bench import lake, peers, quiet_tables
 from bench.calve_run import calve_run
 from bench.kafka import YAML
 from bench.made_events import SUMS, Events
@@ -58,12 +62,16 @@ def compare(results: Results) -> Report:
 def main() -> None:
     options = parser(__doc__, 6_000_000, 1)
     options.add_argument("--tables", type=int, nargs="+", default=[1, 50, 200, 2000])
+    options.add_argument("--hot", type=int, help="events for so many of the tables, after all of them exist")
     options.add_argument("--only", choices=("calve", "connect"))
     chosen = options.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="calve-bench-") as place,
         Kafka(Path(place) / "kafka", options=STEADY) as broker,
     ):
+        if chosen.hot:
+            quiet_tables.main(broker, Path(place), max(chosen.tables), chosen.hot, chosen.events, chosen.rounds)
+            return
         made = {}
         for tables in chosen.tables:
             topics = {f"seed{tables}": tables, f"events{tables}": chosen.events}

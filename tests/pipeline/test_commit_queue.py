@@ -111,6 +111,40 @@ def test_enough_bytes_or_enough_batches_are_due_at_once() -> None:
     assert one.pop_due(1.0) == [A]
 
 
+def test_enough_bytes_make_only_the_large_tables_due() -> None:
+    one = old(A, B, C)
+    one.add(2, [entry(A, SIZE), entry(B, 1), entry(C, 1)])
+    assert one.pop_due(1.0) == [A]
+    one.add(3, [entry(B, 1)])
+    assert one.pop_due(1.0) is None, "what is committed now does not wait"
+    one.committed(A, [2], 2.0)
+    one.add(4, [entry(B, SIZE // 2), entry(C, SIZE // 2)])
+    assert one.pop_due(3.0) == [B]
+    assert one.pop_due(HOUR) == [C], "the interval has not begun again"
+
+
+def test_of_so_many_commits_a_second_those_come_first_that_have_waited_longest() -> None:
+    tables = [BranchRef("c", f"t{number}", "main") for number in range(40)]
+    one = CommitQueue(CommitSettings(10.0, SIZE * SIZE, most_per_second=4.0), 0.0)
+    one.add(1, [entry(table) for table in tables[20:]])
+    one.add(2, [entry(table) for table in tables[:20]])
+    taken = one.pop_due(10.0) or []
+    assert taken == tables[20:24]
+    now = 10.0
+    while len(taken) < 40:
+        now += 0.5
+        taken += one.pop_due(now) or []
+    assert now == 19.0
+    assert set(taken[:20]) == set(tables[20:])
+
+
+def test_a_table_for_which_nothing_waits_is_not_kept() -> None:
+    one = old(*(BranchRef("c", f"t{number}", "main") for number in range(10)))
+    assert not one._tables
+    one.add(2, [entry(BranchRef("c", "t0", "main")), entry(A)])
+    assert one.pop_due(1.0) is None, "only the first ten tables of a run are due at once"
+
+
 def test_what_waits_at_a_hurry_is_due_and_what_comes_later_is_not() -> None:
     one = old(A)
     one.add(2, [entry(A)])

@@ -49,14 +49,17 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule()
     def take(self) -> None:
-        size = sum(one.bytes for table, found in self.waits.items() if table not in self.held for _, one in found)
-        is_all = self.soon or self.now - self.began >= HOUR or size >= SIZE
+        sizes = {table: sum(one.bytes for _, one in waiting) for table, waiting in self.waits.items() if waiting}
+        free = [size for table, size in sizes.items() if table not in self.taken and table not in self.held]
+        is_large = sum(free) >= SIZE
+        large = {table for table, size in sizes.items() if is_large and size * len(free) >= sum(free)}
+        is_all = self.soon or self.now - self.began >= HOUR
         found = self.queue.pop_due(self.now)
         assert found is not None or not is_all
         left = {table for table in self.waits if self.waits[table] and table not in self.taken}
         surely = {table for table in left if self.now >= self.again(table)[1]}
         maybe = {table for table in left if self.now >= self.again(table)[0]}
-        due = {table for table in (A, B, C) if is_all or table in self.urgent or table in self.failures}
+        due = {table for table in (A, B, C) if is_all or table in self.urgent | large or table in self.failures}
         assert surely & due <= set(found or ()) <= maybe & due
         self.takes_all = is_all
         if is_all:

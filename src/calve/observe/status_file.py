@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 
 import msgspec
@@ -31,6 +33,9 @@ STATUS_FILE = "status.json"
 REPLAY_FOLDER = "replay"
 """The folder with the state of a pipeline's replays, in its state folder."""
 INTERVAL_SECONDS = 1.0
+_SHARE = 0.05
+"""Of a core, which writing the status takes at most on average: with 10,000 tables it is 6 MB."""
+_LONGEST_REST_SECONDS = 10.0
 STORE_INTERVAL_SECONDS = 5.0
 """On an object store, where each write is a paid request."""
 
@@ -73,7 +78,17 @@ class StatusFile:
         self._beside = {BLUEPRINT_FILE: msgspec.json.encode(blueprint)} if blueprint else {}
         self._written: dict[str, bytes] = {}
         interval = STORE_INTERVAL_SECONDS if "://" in folder else INTERVAL_SECONDS
-        self._ticker = Ticker(f"calve-status-{status.name}", interval_seconds or interval, self.write)
+        self._rests_until = 0.0
+        self._ticker = Ticker(f"calve-status-{status.name}", interval_seconds or interval, self._tick)
+
+    def _tick(self) -> None:
+        """Write the status, and then rest for as long as its share of a core wants it."""
+        if time.monotonic() < self._rests_until:
+            return
+        began = time.thread_time()
+        self.write()
+        rest_seconds = (time.thread_time() - began) * (1 / _SHARE - 1)
+        self._rests_until = time.monotonic() + min(rest_seconds, _LONGEST_REST_SECONDS)
 
     def write(self) -> None:
         """Write the current status."""
@@ -103,7 +118,9 @@ class StatusFile:
 
     def close(self) -> None:
         """Write a last time and stop."""
+        self._rests_until = math.inf
         self._ticker.close()
+        self.write()
 
     def abandon(self) -> None:
         """Stop without writing again."""

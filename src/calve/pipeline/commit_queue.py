@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from calve.errors import CalveError, Verdict
 from calve.network.backoff import delay
+from calve.pipeline.rate import Rate
 from calve.record.target import BranchRef
 from calve.record.written import Entries, StagedFiles
 from calve.sinks.sink import CommitSettings
@@ -56,6 +57,7 @@ class _Table:
         is_urgent: Whether it is due at once: this run has not committed to it yet and it is one of the run's first
             tables, or its files were written again.
         is_taken: Whether a commit of it is running.
+        is_due: Whether its interval is over, or enough waits, and it has not been taken since.
     """
 
     seconds: float
@@ -63,6 +65,12 @@ class _Table:
     entries: dict[int, Entries] = field(default_factory=dict)
     retry: Retry = field(default_factory=Retry)
     is_taken: bool = False
+    is_due: bool = False
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that wait."""
+        return sum(entry.bytes for entries in self.entries.values() for entry in entries)
 
     @property
     def is_held(self) -> bool:
@@ -71,15 +79,19 @@ class _Table:
 
 
 class _Waiting(NamedTuple):
-    """The batches and bytes that wait for a commit, without held tables; whether a table is due before the interval."""
+    """What waits for a commit, without held tables: batches, and the bytes and number of tables that no commit takes.
+
+    `is_any_early`: whether a table, held or not, is due before the interval.
+    """
 
     batches: int
     size_bytes: int
+    tables: int
     is_any_early: bool
 
 
 class CommitQueue:
-    """The staged batches of a pipeline until they are acknowledged.
+    """The staged batches of a pipeline until they are acknowledged; it knows no table for which nothing waits.
 
     Args:
         settings: The interval and size at which all tables are due.
@@ -95,6 +107,8 @@ class CommitQueue:
         self._lock = threading.Lock()
         self._batches: list[int] = []
         self._tables: dict[BranchRef, _Table] = {}
+        self._first_tables: set[BranchRef] = set()
+        self._rate = Rate(settings.most_per_second, now)
         self._waits: _Waiting | None = None
         self._moved = self._began = now
         self._clocks = {settings.interval_seconds: now}
@@ -113,8 +127,7 @@ class CommitQueue:
                 if entry.ref not in self._tables:
                     seconds = self._settings.seconds(entry.table)
                     self._clocks.setdefault(seconds, self._clocks[self._settings.interval_seconds])
-                    is_urgent = len(self._tables) < _TABLES_AT_ONCE
-                    is_urgent &= not self._settings.waits_for_watermark(entry.table)
+                    is_urgent = self._is_first(entry.ref) and not self._settings.waits_for_watermark(entry.table)
                     self._tables[entry.ref] = _Table(seconds, is_urgent)
                 table = self._tables[entry.ref]
                 table.entries.setdefault(batch, []).append(entry)
@@ -161,28 +174,35 @@ class CommitQueue:
     def pop_due(self, now: float) -> list[BranchRef] | None:
         """Return the tables to commit now, perhaps none; None if nothing is due and no batch can be acknowledged.
 
-        A table is not taken again before its `committed`, `failed` or `rewritten`.
+        Those whose files have waited longest come first, if there may not be so many commits a second. A table is not
+        taken again before its `committed`, `failed` or `rewritten`.
         """
         with self._lock:
-            batches, size, is_any_early = self._waiting()
-            is_full = size >= self._settings.size_bytes or batches >= self._most_staged
-            is_all = self._is_soon or self._is_draining or is_full
+            waits = self._waiting()
+            is_large = waits.size_bytes >= self._settings.size_bytes
+            is_all = self._is_soon or self._is_draining or waits.batches >= self._most_staged
             self._due_intervals = frozenset(self._clocks if is_all else self._late(now))
-            if not self._due_intervals and not is_any_early:
+            if not (self._due_intervals or is_large or waits.is_any_early):
                 return None
             self._is_soon &= not is_all
             self._clocks |= dict.fromkeys(self._due_intervals, now)
-            ready = [(name, table) for name, table in self._left() if not table.is_taken and table.retry.at <= now]
-            due = {
-                name: table
-                for name, table in ready
-                if table.seconds in self._due_intervals or table.is_urgent or table.retry.failures
-            }
-            for table in due.values():
-                table.is_taken = True
+            free = [(name, table) for name, table in self._left() if not table.is_taken]
+            for _, table in free:
+                is_one_large = is_large and table.size_bytes * waits.tables >= waits.size_bytes
+                table.is_due |= table.seconds in self._due_intervals or is_one_large
+            due = [
+                (name, table)
+                for name, table in free
+                if table.retry.at <= now and (table.is_due or table.is_urgent or table.retry.failures)
+            ]
+            if (most := self._rate.take(len(due), now)) < len(due):
+                due = sorted(due, key=lambda waiting: min(waiting[1].entries))[:most]
+            for _, table in due:
+                table.is_taken, table.is_due = True, False
+            self._waits = None
             self._running += len(due)
             self._began, self._taken = (now, len(due)) if self._due_intervals else (self._began, self._taken)
-            return list(due) if due or self._due_intervals else None
+            return [name for name, _ in due] if due or self._due_intervals else None
 
     def load(self, name: BranchRef) -> dict[int, Entries]:
         """Return the entries that wait for a table, by batch."""
@@ -197,6 +217,8 @@ class CommitQueue:
                 del table.entries[batch]
             before, table.retry = table.retry.error, Retry()
             table.is_urgent, self._moved = False, now
+            if not table.entries:
+                del self._tables[name]
             return before is not None and not self._fails(before)
 
     def failed(self, name: BranchRef, error: CalveError, now: float) -> bool:
@@ -227,9 +249,16 @@ class CommitQueue:
             self._batches.remove(batch)
             self._is_draining = self._is_draining and bool(self._batches)
 
+    def _is_first(self, name: BranchRef) -> bool:
+        """Return whether a table has its first files of this run, and is one of the run's first tables."""
+        is_first = name not in self._first_tables and len(self._first_tables) < _TABLES_AT_ONCE
+        if is_first:
+            self._first_tables.add(name)
+        return is_first
+
     def _late(self, now: float) -> list[float]:
         """Return the intervals that are over."""
-        pause = _BACKLOG_PAUSE * self._table_seconds * len(self._left()) if self.is_behind else 0.0
+        pause = _BACKLOG_PAUSE * self._table_seconds * self._waiting().tables if self.is_behind else 0.0
         return [seconds for seconds, began in self._clocks.items() if now - began >= max(seconds, pause)]
 
     def _left(self) -> list[tuple[BranchRef, _Table]]:
@@ -239,10 +268,11 @@ class CommitQueue:
         """Return what waits; counted once after each change, because it is asked for fifty times a second."""
         if self._waits is None:
             waiting = [table for _, table in self._left()]
-            free = [batch_entries for table in waiting if not table.is_held for batch_entries in table.entries.items()]
-            size = sum(entry.bytes for _, entries in free for entry in entries)
-            is_any_early = any(table.is_urgent or table.retry.failures for table in waiting)
-            self._waits = _Waiting(len({batch for batch, _ in free}), size, is_any_early)
+            not_held = [table for table in waiting if not table.is_held]
+            batches = {batch for table in not_held for batch in table.entries}
+            sizes = [table.size_bytes for table in not_held if not table.is_taken]
+            is_any_early = any(table.is_due or table.is_urgent or table.retry.failures for table in waiting)
+            self._waits = _Waiting(len(batches), sum(sizes), len(sizes), is_any_early)
         return self._waits
 
     def _fails(self, error: CalveError) -> bool:

@@ -244,7 +244,7 @@ class Loop:
         stop_at("pipeline.after-publish")
         self._status.batch_written(counts(record), record.seconds)
         self._parts.announcer.rejected(record.batch, counts(record).rejects)
-        self._parts.tables.check_times(record.tables)
+        self._parts.tables.inspect(record.tables)
         self._log.debug(
             f"batch {record.batch}: {record.events:,} events in {record.seconds} s, of all tasks {record.steps}",
             batch=record.batch,

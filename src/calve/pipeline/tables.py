@@ -55,6 +55,7 @@ class PipelineTables:
                 min(tables.commits.size_bytes for tables in self),
                 tuple(interval for tables in self for interval in tables.commits.intervals),
                 tuple(holds for tables in self for holds in tables.commits.by_watermark),
+                min(tables.commits.most_per_second for tables in self),
             )
         self.always_shuffles = any(tables.always_shuffles for tables in self)
         self.max_open_writers = min((tables.max_open_writers for tables in self), default=1)
@@ -142,9 +143,11 @@ class PipelineTables:
         answers = [answer for tables in self if (answer := tables.comparison(source, target))]
         return next((answer for answer in answers if isinstance(answer, str)), answers[0] if answers else None)
 
-    def check_times(self, staged: Sequence[StagedFiles]) -> None:
-        """Warn of times in staged files that numbers of another unit may have become."""
+    def inspect(self, staged: Sequence[StagedFiles]) -> None:
+        """Note the tables of a batch; warn of times in its files that numbers of another unit may have become."""
+        names = {entry.table for entry in staged}
         for tables in self:
+            tables.use(names)
             tables.check_times(staged)
 
     @property

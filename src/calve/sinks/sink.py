@@ -12,6 +12,7 @@ A kind of sink is a folder `sinks/<name>/`. Its `settings.py` has `SETTINGS`, a 
 from __future__ import annotations
 
 import enum
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -61,16 +62,17 @@ class Order(enum.Enum):
 
 @dataclass(frozen=True)
 class CommitSettings:
-    """When a commit is due: after an interval in seconds, or after a number of staged bytes.
+    """When a commit is due: after an interval in seconds, or those of large tables after a number of staged bytes.
 
     The first files of each table in a run are committed at once. `intervals` has those of single tables, for each sink,
-    and `by_watermark` whether they wait for the watermark.
+    and `by_watermark` whether they wait for the watermark. `most_per_second` bounds the commits of all tables.
     """
 
     interval_seconds: float
     size_bytes: int
     intervals: tuple[ByTable[float], ...] = ()
     by_watermark: tuple[ByTable[bool], ...] = ()
+    most_per_second: float = math.inf
 
     def waits_for_watermark(self, table: str) -> bool:
         """Return whether commits of a table wait until a partition of it is complete."""
@@ -211,6 +213,10 @@ class SinkTables(Protocol):
 
     def refresh(self, catalog: str, table: str, loaded: Table | None) -> None:
         """Set a table to its state after a commit, or load it again."""
+        ...
+
+    def use(self, tables: Iterable[str]) -> None:
+        """Note the tables that the events of a batch were for; others are forgotten when there are many."""
         ...
 
     def check_times(self, entries: Iterable[StagedFiles]) -> None:

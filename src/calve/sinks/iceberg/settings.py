@@ -61,7 +61,15 @@ class IcebergSettings(CreationSettings, RowSettings):
         timedelta(seconds=5),
         "Accepted for compatibility with Data Prepper; no effect, because a commit acknowledges its events at once.",
     )
-    commit_size: Size = option(Size(1 << 30), "Commit earlier when this amount of data is written.", minimum=1)
+    commit_size: Size = option(
+        Size(1 << 30), "Commit the largest tables earlier when this amount of data is written.", minimum=1
+    )
+    max_commits_per_second: float | None = option(
+        None,
+        "Maximum number of commits a second, of all tables; those whose rows have waited longest come first. For "
+        "catalogs that limit calls: a commit makes two to three. Default: no limit.",
+        minimum=0.01,
+    )
     max_batch_bytes: Size | None = option(
         None,
         "Maximum amount of data that one batch reads from its source. Default: 256mb, and up to 2gb of a backlog as "

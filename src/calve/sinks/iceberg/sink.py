@@ -118,7 +118,7 @@ class IcebergSink:
             dead_letters=replace(location, table=self._letters.table) if self._letters else location,
             fields=self._fields,
             event_time=None if replays else settings.event_time,
-            complete_micros=dict(self.tables.complete_micros),
+            complete_micros={name: at for name, at in self.tables.complete_micros.copy().items() if name in tables},
             infers=settings.auto_create,
             evolves=settings.schema_evolution,
             timestamp_unit=settings.timestamp_unit,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 
@@ -64,7 +65,13 @@ class IcebergTables:
             lambda own: (own.commit_within if own.commit_on == "watermark" else own.commit_interval).total_seconds()
         )
         by_watermark = settings.by_table.map(lambda own: own.commit_on == "watermark")
-        self.commits = CommitSettings(intervals.default, int(settings.commit_size), (intervals,), (by_watermark,))
+        self.commits = CommitSettings(
+            intervals.default,
+            int(settings.commit_size),
+            (intervals,),
+            (by_watermark,),
+            settings.max_commits_per_second or math.inf,
+        )
         self.complete_micros: dict[str, int] = {}
         self.may_grow = settings.max_batch_bytes is None
         self.always_shuffles = settings.distribution == "hash"
@@ -151,6 +158,10 @@ class IcebergTables:
             self._targets.refresh(table, loaded)
         if catalog == self._key and self.letters and self.letters.identifier == table:
             self.letters.refresh()
+
+    def use(self, tables: Iterable[str]) -> None:
+        """Note the tables that the events of a batch were for; others are forgotten when there are many."""
+        self._targets.use(tables)
 
     def check_times(self, entries: Iterable[StagedFiles]) -> None:
         """Warn once about each column whose numbers look like seconds but were read as milliseconds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -14,7 +14,7 @@ from calve.catalog.catalog import Catalog
 from calve.columns.evolve import plan_evolution
 from calve.columns.evolved import evolved
 from calve.columns.infer import Inferred
-from calve.commit.mirror_schema import follow, noted
+from calve.commit.mirror_schema import noted
 from calve.convert.event_time import fault as faulty_time
 from calve.errors import (
     CalveError,
@@ -28,17 +28,17 @@ from calve.errors import (
 from calve.event.reject import Code
 from calve.observe.humanize import many
 from calve.observe.log import Log
-from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ
-from calve.reduce.key import Key
-from calve.sinks.iceberg.check_table import check_has_deletes, check_table, key_fault, missing
+from calve.record.target import MERGE_ON_READ
+from calve.sinks.iceberg.check_table import check_table, key_fault, missing
 from calve.sinks.iceberg.draft_rules import DraftRules
+from calve.sinks.iceberg.existing_tables import ExistingTables
+from calve.sinks.iceberg.idle_tables import IdleTables
 from calve.sinks.iceberg.ignored_options import ignored_options, other_pipelines
 from calve.sinks.iceberg.inferred import absent_partitions, changes, fitted, unclear_columns
 from calve.sinks.iceberg.metadata_columns import NONE as NO_METADATA
 from calve.sinks.iceberg.metadata_columns import MetadataColumns
 from calve.sinks.iceberg.mirrors import NONE, Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
-from calve.sources.source import SourceTable
 from calve.table.definition import partition_spec_fields, schema_from_columns, sort_fields
 from calve.table.loaded import INFERRED, Absent, Draft, Table
 from calve.write.writer import check
@@ -82,7 +82,8 @@ class SinkTargets:
         self._tables: dict[str, Table | Absent | Draft] = {}
         self._warned_time = False
         self.written = frozenset[str]()
-        self._followed: dict[str, list[SourceTable]] = {}
+        self._existing = ExistingTables(catalog, settings, mirrors, metadata, log)
+        self._idle, self._names = IdleTables(), set[str]()
 
     def open(self) -> None:
         """Load the static table, or create it if its schema is set; called before the source starts.
@@ -95,7 +96,7 @@ class SinkTargets:
         """
         if self._static is None:
             return
-        table, own = self._load(self._static), self.settings.of(self._static)
+        table, own = self._existing.load(self._static), self.settings.of(self._static)
         if table is None and not own.auto_create:
             raise missing(self._static, self.catalog.name)
         if table is None and own.schema is not None:
@@ -119,22 +120,29 @@ class SinkTargets:
             return dict(self._tables)
 
     def has(self, name: str) -> bool:
-        """Return whether the sink knows a table."""
+        """Return whether the sink has loaded a table, perhaps long ago."""
         with self._lock:
-            return isinstance(self._tables.get(name), Table)
+            return name in self._names
+
+    def use(self, names: Iterable[str]) -> None:
+        """Note the tables that the events of a batch were for."""
+        with self._lock:
+            self._idle.use(name for name in names if name in self._tables)
 
     def begin_batch(self) -> None:
-        """Forget absent tables, which may exist by now; let known mirrors follow their source tables.
+        """Forget absent tables, which may exist by now, and idle ones; let mirrors follow their source tables.
 
         Raises:
             CommitError: A mirror cannot be changed.
         """
         with self._lock:
             self._tables = {name: table for name, table in self._tables.items() if isinstance(table, Table)}
+            for name in self._idle.next_batch(self._tables.keys() - {self._static}):
+                del self._tables[name]
             mirrored = [name for name in self.mirrors.names() if name in self._tables]
         for name in mirrored:
-            if self._followed.get(name) != self.mirrors.of(name):
-                self._follow(name)
+            if not self._existing.is_as_followed(name):
+                self._existing.follow(name)
                 self.refresh(name)
 
     def refresh(self, name: str, loaded: Table | None = None) -> None:
@@ -153,7 +161,7 @@ class SinkTargets:
             return  # another sink's table: else each commit would cost one load per sink
         if loaded is not None and before.differs_by_marks_only(loaded):
             return  # keep the cached results for its columns
-        table = self._load(name)
+        table = self._existing.load(name)
         try:
             self._check(table)
         except UnsupportedError:
@@ -174,10 +182,11 @@ class SinkTargets:
         Raises:
             CalveError: The catalog does not answer.
         """
-        if self.has(name):
-            return True
+        with self._lock:
+            if isinstance(self._tables.get(name), Table):
+                return True
         try:
-            table = self._found(name)
+            table = self._existing.find(name)
             self._check(table)
         except CalveError as error:
             if error.verdict is Verdict.AGAIN:
@@ -198,9 +207,9 @@ class SinkTargets:
         if isinstance(before, Table):
             self._fit_known(before, inferred)
             return
-        self._followed.pop(name, None)
+        self._existing.forget(name)
         try:
-            target = self._found(name) or self._make(name, inferred, isinstance(before, Draft))
+            target = self._existing.find(name) or self._make(name, inferred, isinstance(before, Draft))
             self._check(target)
         except UnsupportedError as error:
             if self._static is not None:
@@ -230,48 +239,6 @@ class SinkTargets:
         settings = self.settings.of(name)  # the catalog refused something: check whether it refuses every table
         self.catalog.try_storing(name.rpartition(".")[0], settings.table_properties, settings.table_location)
         return True
-
-    def _load(self, name: str) -> Table | None:
-        table = self.catalog.load(name)
-        return None if table is None else self._ready(table)
-
-    def _found(self, name: str) -> Table | None:
-        """Load an existing table, after it has followed its source tables."""
-        table = self._load(name)
-        return self._load(name) if table is not None and self._follow(name) else table
-
-    def _follow(self, name: str) -> bool:
-        """Let a table follow its source tables; return whether it has changed."""
-        sources = self.mirrors.of(name)
-        if not sources or self._followed.get(name) == sources:
-            return False
-        own = self.settings.of(name)
-        key, evolves = own.key_columns, own.schema_evolution
-        how = own.changes and own.write_mode == EQUALITY_DELETE, own.on_dropped_column or "optional"
-        done = [step for source in sources if evolves for step in follow(self.catalog, name, source, key, *how)]
-        self._followed[name] = sources
-        if done:
-            self._log.info(f"the table {name} follows its source: {', '.join(done[:5])}")
-        return bool(done)
-
-    def _ready(self, table: Table) -> Table:
-        """Prepare a table for metadata columns and row changes.
-
-        Raises:
-            SchemaConflictError: Its format version has no deletes.
-        """
-        lacking, own = self._metadata.lacking(table.schema), self.settings.of(table.identifier)
-        if lacking.add and own.schema_evolution:
-            table = self.catalog.evolve(table.identifier, lacking)
-            self._log.info(f"added to the table {table.identifier}: {', '.join(column.name for column in lacking.add)}")
-        if not own.changes:
-            return table
-        check_has_deletes(table)
-        if own.write_mode != EQUALITY_DELETE or table.unpartitioned_spec_id is not None:
-            return table
-        if Key(table, own.key_columns).names_partition:
-            return table
-        return self.catalog.add_unpartitioned_spec(table.identifier)
 
     def _fit_known(self, table: Table, inferred: Inferred | None) -> None:
         try:
@@ -320,10 +287,10 @@ class SinkTargets:
         schema = Schema(*schema.fields) if own.full_row else schema  # without the key of the source
         table = self._create(name, schema, own.partition_fields, self.mirrors.marks(name))
         if {*map(noted, sources)} <= table.properties.items():  # it is as it was asked for, and nothing is to be added
-            self._followed[name] = sources
+            self._existing.has_followed(name)
             return table
-        self._follow(name)
-        return self._load(name) or Absent(Code.NO_SUCH_TABLE.value, f"the table {name} was dropped")
+        self._existing.follow(name)
+        return self._existing.load(name) or Absent(Code.NO_SUCH_TABLE.value, f"the table {name} was dropped")
 
     def _create(
         self, name: str, schema: Schema, partitions: Sequence[Any], marks: Mapping[str, str] | None = None
@@ -343,7 +310,7 @@ class SinkTargets:
                 f"{name}, which earlier runs have written, was gone: it has no row from before now", table=name
             )
         self._log.info(f"created the table {name} with {many(len(table.schema.fields), 'column')}")
-        return self._ready(table)
+        return self._existing.ready(table)
 
     def _evolve(self, table: Table, inferred: Inferred) -> Table:
         types = self.rules.of(table.identifier).types
@@ -353,7 +320,7 @@ class SinkTargets:
             return table
         if evolution.is_contended and table.draft is None:
             return replace(table, draft=evolved(table, evolution)[0])
-        changed = self._ready(self.catalog.evolve(table.identifier, evolution))
+        changed = self._existing.ready(self.catalog.evolve(table.identifier, evolution))
         for line in (*changes(table, evolution), *(unclear_columns(changed, inferred, types) if evolution.add else ())):
             self._log.info(line)
         return changed
@@ -375,6 +342,9 @@ class SinkTargets:
         bad, kept = self._faulty_time(table) if isinstance(table, Table) else None, self._keyed(table)
         with self._lock:
             self._tables[name] = kept
+            self._idle.use([name])
+            if isinstance(kept, Table):
+                self._names.add(name)
             tell, self._warned_time = bad and not self._warned_time, self._warned_time or bool(bad)
         if tell:
             self._log.info(f"the table {name} has no event time: {bad} (logged only for the first table)")

@@ -45,10 +45,20 @@ class Topics:
         self.sent: Counter[tuple[str, int]] = Counter()
         self._numbers = itertools.count()
 
+    def create(self, names: list[str]) -> None:
+        self.broker.create_topics(names)
+        producer = self.broker.producer()
+        for name in names:
+            producer.produce_batch(name, self._values(name, 20))
+        self.broker.arrived(producer)
+
     def send(self, topic: str, partition: int = -1, count: int = 20) -> None:
+        self.broker.produce(topic, [row["value"] for row in self._values(topic, count)], [partition])
+
+    def _values(self, topic: str, count: int) -> list[dict[str, bytes]]:
         numbers = list(itertools.islice(self._numbers, count))
-        self.broker.produce(topic, [b'{"n":%d}' % number for number in numbers], [partition])
         self.sent.update((topic, number) for number in numbers)
+        return [{"value": b'{"n":%d}' % number} for number in numbers]
 
 
 def rows(job: Calve) -> Counter[tuple[str, int]]:
@@ -66,9 +76,7 @@ def test_topics_come_grow_and_go_amid_kills_and_each_record_is_one_row(kafka_bro
     try:
         for kill in range(KILLS):
             names = [f"crash.{'ab'[number % 2]}{kill}-{number}" for number in range(TOPICS)]
-            for name in names:
-                kafka_broker.create_topic(name)
-                topics.send(name)
+            topics.create(names)
             job.until(lambda: rows(job).keys() & topics.sent.keys(), "the first rows")
             kafka_broker.add_partitions(names[0], 3)
             topics.send(names[0], 2)

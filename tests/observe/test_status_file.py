@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -36,6 +38,22 @@ def test_the_file_is_rewritten_while_the_pipeline_runs_and_at_the_end(tmp_path: 
     assert report is not None
     assert report.state == "stopped"
     assert [path.name for path in (tmp_path / "orders").iterdir()] == ["status.json"]
+
+
+def test_a_file_that_takes_long_is_written_less_often_and_all_the_same_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spent = itertools.count(step=5)
+    monkeypatch.setattr(time, "thread_time", lambda: float(next(spent)))  # each writing takes five seconds
+    status = PipelineStatus("orders")
+    file = StatusFile(status, str(tmp_path / "orders"), interval_seconds=0.001)
+    wait_until(lambda: read_report(str(tmp_path), "orders") is not None, "the file")
+    wait_until(lambda: file._rests_until > time.monotonic(), "a rest")
+    status.set_state("stopped")
+    file.close()
+    report = read_report(str(tmp_path), "orders")
+    assert report is not None
+    assert report.state == "stopped"
 
 
 def test_a_state_without_pipelines_has_no_reports(tmp_path: Path) -> None:

@@ -121,6 +121,12 @@ def test_enough_bytes_make_only_the_large_tables_due() -> None:
     one.add(4, [entry(B, SIZE // 2), entry(C, SIZE // 2)])
     assert one.pop_due(3.0) == [B]
     assert one.pop_due(HOUR) == [C], "the interval has not begun again"
+    kept = CommitQueue(CommitSettings(HOUR, SIZE), 0.0, is_kept=True)
+    kept.add(1, [entry(A), entry(B)])
+    for table in kept.pop_due(0.0) or []:
+        kept.committed(table, [1], 0.0)
+    kept.add(2, [entry(A, SIZE), entry(B)])
+    assert kept.pop_due(1.0) == [A, B], "else the source's log would grow until the interval"
 
 
 def test_of_so_many_commits_a_second_those_come_first_that_have_waited_longest() -> None:

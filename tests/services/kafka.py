@@ -118,6 +118,13 @@ class Kafka(process.Server):
         self.admin.create_topics([topic])[name].result(ANSWER_SECONDS)
         process.wait_until(lambda: self._partitions(name) == partitions, f"topic {name} is there")
 
+    def create_topics(self, names: Sequence[str]) -> None:
+        """Create topics with one partition each, side by side, and wait until the broker serves them."""
+        topics = [NewTopic(name, num_partitions=1, replication_factor=1) for name in names]
+        for created in self.admin.create_topics(topics, operation_timeout=ANSWER_SECONDS).values():
+            created.result(ANSWER_SECONDS)
+        process.wait_until(lambda: self.admin.list_topics().topics.keys() >= {*names}, "the topics are there")
+
     def delete_topic(self, name: str) -> None:
         """Delete a topic and wait until it is gone."""
         self.admin.delete_topics([name])[name].result(ANSWER_SECONDS)

@@ -11,6 +11,7 @@ from calve.columns.fields import ALL_FIELDS, Fields
 from calve.errors import SinkUnavailableError, UnsupportedError
 from calve.observe.log import Log
 from calve.route.by_table import ByTable
+from calve.sinks.iceberg.idle_tables import IdleTables
 from calve.sinks.iceberg.ignored_options import other_pipelines
 from calve.sinks.iceberg.mirrors import Mirrors
 from calve.sinks.iceberg.settings import IcebergSettings
@@ -367,3 +368,22 @@ def test_no_keys_are_kept_where_two_tables_meet_or_one_goes_nobody_knows_where_o
     narrow = Mirrors(Fields(include=frozenset(["n"])))
     narrow.set(two[:1], {"a": "t"})
     assert not narrow.preserve_source_keys({"t": table}, ByTable(["id"]))
+
+
+def test_of_many_tables_those_that_no_recent_batch_used_are_loaded_again_when_they_are_needed():
+    made = targets(**{name: {} for name in "abcd"})
+    made._idle = IdleTables(kept=2, batches=1)
+    for name in "abcd":
+        made.fit(name, None)
+    for _ in range(3):
+        made.begin_batch()
+        made.use(["d", "of another sink"])
+    made.begin_batch()
+    assert len(made.known()) == 2
+    assert "d" in made.known()
+    assert all(made.has(name) for name in "abcd"), "commits of its files still find their settings"
+    before = len(made.catalog.asked)
+    assert made.find("a")
+    assert made.find("b")
+    assert made.find("d")
+    assert before < len(made.catalog.asked) <= before + 2

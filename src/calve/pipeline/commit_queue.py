@@ -96,13 +96,16 @@ class CommitQueue:
     Args:
         settings: The interval and size at which all tables are due.
         now: The start of the first interval.
+        is_kept: Whether the source keeps events until they are committed: then with enough bytes all tables are due,
+            and not only the large ones.
 
     Attributes:
         is_behind: Whether a backlog is being read.
     """
 
-    def __init__(self, settings: CommitSettings, now: float) -> None:
+    def __init__(self, settings: CommitSettings, now: float, is_kept: bool = False) -> None:
         self._settings = settings
+        self._is_kept = is_kept
         self._most_staged = _MOST_HELD if settings.is_any_by_watermark else _MOST_STAGED
         self._lock = threading.Lock()
         self._batches: list[int] = []
@@ -181,6 +184,7 @@ class CommitQueue:
             waits = self._waiting()
             is_large = waits.size_bytes >= self._settings.size_bytes
             is_all = self._is_soon or self._is_draining or waits.batches >= self._most_staged
+            is_all |= is_large and self._is_kept
             self._due_intervals = frozenset(self._clocks if is_all else self._late(now))
             if not (self._due_intervals or is_large or waits.is_any_early):
                 return None

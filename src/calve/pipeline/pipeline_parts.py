@@ -170,7 +170,7 @@ class PipelineParts:
         self._record_time = RecordTime(time, self._origin, time in self._used) if time else None
         self._reader = reader if rejects else narrowed(reader, self._used | {time} if time else self._used)
         self.source_kind = "dead letters" if rejects else source_kind(settings)
-        self.source_accepts = not rejects and source.accepts
+        self.source_accepts, self.source_keeps = (False, False) if rejects else (source.accepts, source.keeps_events)
         is_typed = isinstance(self.source, OfTables)  # then tables are made before their first batch is read
         self._learns_tables = bool(self.tables.by_sink) and not is_typed
         self.in_order = any(sink.order is Order.BY_KEY for sink in self._sinks)

@@ -63,7 +63,7 @@ class TableCommits:
         self._keys = KeyIndexes(ledger.folder.parent, Log(status.name))
         self._letters = parts.letters
         self._announcer = parts.announcer
-        self.queue = CommitQueue(parts.tables.commits, now())
+        self.queue = CommitQueue(parts.tables.commits, now(), parts.source_keeps)
         self._status = status
         self._rewriter = rewriter
         self._upkeep = upkeep

@@ -83,6 +83,11 @@ class SourceSettings:
         return {}
 
     @property
+    def keeps_events(self) -> bool:
+        """Whether it keeps events of its own until they are committed, in a log that must not grow for long."""
+        return self.accepts or self.keeps_events_here or self.emits_changes
+
+    @property
     def keeps_events_here(self) -> bool:
         """Whether accepted events are on a disk of this machine, so that another one cannot continue with them."""
         return self.accepts

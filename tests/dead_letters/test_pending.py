@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 from calve.dead_letters.pending import PendingInState, PendingLetters
@@ -70,3 +72,9 @@ def test_what_cannot_be_read_stands_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "orders" / "dlq").parent.mkdir()
     (tmp_path / "orders" / "dlq").write_text("no folder")
     assert PendingInState(str(tmp_path)).complete(report).pending == {"a.b": {"NO_KEY": 2}}
+
+
+def test_counting_files_needs_no_library_of_tables() -> None:
+    """`calve status` counts them each time."""
+    code = "import sys, calve.dead_letters.pending; print([name for name in ('pyiceberg', 'duckdb') if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

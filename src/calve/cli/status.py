@@ -44,7 +44,7 @@ def status(state: str, pipeline: str | None, verbose: bool, as_json: bool) -> No
 
     reports = [report for report in read_reports(state) if pipeline in (None, report.pipeline, *report.feeds)]
     if any(report.rejects for report in reports):
-        from calve.dead_letters.pending import PendingInState  # brings PyIceberg
+        from calve.dead_letters.pending import PendingInState  # brings Arrow
 
         for report in reports:
             PendingInState(state).complete(report)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from calve.dead_letters.reader import FOLDER, DeadLetter, entries, names
+from calve.dead_letters.letter_files import FOLDER, DeadLetter, entries, names
 from calve.dead_letters.replay.replayed import ReplayedEntries, Span, Spans
 from calve.errors import CalveError
 from calve.observe.report import PipelineReport

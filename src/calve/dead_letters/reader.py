@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import contextlib
 import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
-import pyarrow.fs as pafs
 
-from calve import structs
+from calve.dead_letters import letter_files
+from calve.dead_letters.letter_files import FOLDER, DeadLetter, DeadLetterEntry, Unreadable
 from calve.dead_letters.table import LetterTable, LoadLetters, tables_in
 from calve.dead_letters.topic import LetterTopic, topics_in
-from calve.errors import SourceError
 from calve.observe.state_folder import Folder
 from calve.observe.status_file import read_report
 
@@ -37,8 +33,6 @@ __all__ = [
     "summarise",
 ]
 
-FOLDER = "dlq"
-SUFFIX = ".ndjson"
 NEWEST_FILES = 5
 
 LetterStore = Folder | LetterTable | LetterTopic
@@ -51,81 +45,6 @@ Skips = Callable[[str, int], bool]
 
 def _nothing(file: str, start: int) -> bool:
     return False
-
-
-class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """One rejected event: its target, the reason, and the event.
-
-    Attributes:
-        event: The original text; Base64 if `event_encoding` says so, because it is not UTF-8.
-        count: How often this very event was rejected for this reason.
-    """
-
-    code: str
-    pipeline: str = ""
-    sink: str | None = None
-    table: str | None = None
-    timestamp: str | int | float = ""
-    reason: str | None = None
-    field: str | None = None
-    event: str | None = None
-    event_encoding: str = "utf-8"
-    metadata: dict[str, Any] | None = None
-    count: int = 1
-
-    def original(self) -> bytes:
-        """Return the event byte for byte.
-
-        Raises:
-            ValueError: It should be Base64 but is not.
-        """
-        text = self.event or ""
-        if self.event_encoding != "base64":
-            return text.encode()
-        try:
-            return base64.b64decode(text, validate=True)
-        except binascii.Error as error:
-            raise ValueError(f"the event is not Base64: {error}") from error
-
-    def is_of(self, pipeline: str) -> bool:
-        """Return whether a pipeline wrote it; an entry without a pipeline belongs to every pipeline."""
-        return self.pipeline in ("", pipeline)
-
-    def time(self) -> str:
-        """Return the timestamp as text; a number is epoch milliseconds."""
-        if isinstance(self.timestamp, str):
-            return self.timestamp
-        return datetime.fromtimestamp(self.timestamp / 1000, UTC).isoformat(timespec="milliseconds")
-
-
-_DECODER = structs.decoder(DeadLetter)
-
-
-@dataclass(frozen=True)
-class Unreadable:
-    """A line that is not an entry: cut off, or from another program."""
-
-    file: str
-    line: int
-    reason: str
-
-
-class DeadLetterEntry(NamedTuple):
-    """An entry of a file or of a task.
-
-    Attributes:
-        line: Its number.
-        start: Its first byte; in a table its number.
-        end: The start of the next entry.
-        size_bytes: Its size; in a table an estimate.
-        content: The dead letter; from a table or a topic without event and metadata.
-    """
-
-    line: int
-    start: int
-    end: int
-    size_bytes: int
-    content: DeadLetter | Unreadable
 
 
 @dataclass
@@ -174,7 +93,7 @@ def stores_at(
     """
     stores: list[LetterStore] = []
     for folder in map(Folder.at, locations):
-        with _read_errors(folder):
+        with letter_files.read_errors(folder):
             stores += [*topics_in(folder, topics, client or {}), folder, *tables_in(folder, load)]
     return list({store.path: store for store in stores}.values())
 
@@ -189,8 +108,7 @@ def names(store: LetterStore) -> list[str]:
         return store.files()
     if isinstance(store, LetterTable):
         return store.tasks()
-    with _read_errors(store):
-        return [str(info.base_name) for info in _files(store)]
+    return letter_files.names(store)
 
 
 def entries(store: LetterStore, name: str) -> Iterator[DeadLetterEntry]:
@@ -202,21 +120,15 @@ def entries(store: LetterStore, name: str) -> Iterator[DeadLetterEntry]:
     if isinstance(store, LetterTable):
         for entry in store.chosen(name):
             number = entry["number"]
-            content = _parsed(msgspec.json.encode(entry), f"{store.path}/{name}", number)
+            content = letter_files.parsed(msgspec.json.encode(entry), f"{store.path}/{name}", number)
             yield DeadLetterEntry(number, number, number + 1, store.entry_bytes, content)
         return
     if isinstance(store, LetterTopic):
         for place, size_bytes, entry in store.chosen(name):
-            content = _parsed(msgspec.json.encode(entry), f"{store.path}/{name}", place.line)
+            content = letter_files.parsed(msgspec.json.encode(entry), f"{store.path}/{name}", place.line)
             yield DeadLetterEntry(place.line, place.start, place.end, size_bytes, content)
         return
-    with _read_errors(store), contextlib.suppress(FileNotFoundError):
-        start = 0
-        for number, line in enumerate(store.lines(name), 1):
-            end = start + len(line) + 1
-            if line.strip():
-                yield DeadLetterEntry(number, start, end, end - start, _parsed(line, f"{store.path}/{name}", number))
-            start = end
+    yield from letter_files.entries(store, name)
 
 
 def read(store: LetterStore, skips: Skips = _nothing) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
@@ -236,16 +148,16 @@ def read(store: LetterStore, skips: Skips = _nothing) -> Iterator[tuple[DeadLett
             task, number = entry.get("task", ""), entry.get("number", 0)
             if not skips(task, number):
                 line = msgspec.json.encode(entry)
-                yield _parsed(line, f"{store.path}/{task}", number), line
+                yield letter_files.parsed(line, f"{store.path}/{task}", number), line
         return
     if isinstance(store, LetterTopic):
         for place, entry in store.entries():
             if not skips(place.file, place.start):
                 line = msgspec.json.encode(entry)
-                yield _parsed(line, f"{store.path}/{place.file}", place.line), line
+                yield letter_files.parsed(line, f"{store.path}/{place.file}", place.line), line
         return
-    with _read_errors(store):
-        for name in [info.base_name for info in _files(store)]:
+    with letter_files.read_errors(store):
+        for name in [info.base_name for info in letter_files.infos(store)]:
             with contextlib.suppress(FileNotFoundError):
                 yield from _read_file(store, name, skips)
 
@@ -276,7 +188,7 @@ def summarise(pipeline: str, stores: Sequence[LetterStore], skips: Skips = _noth
         time = entry.time()
         summary.first = min(summary.first or time, time)
         summary.last = max(summary.last, time)
-    files = [info for folder in folders for info in _files(folder)]
+    files = [info for folder in folders for info in letter_files.infos(folder)]
     tasks = {name for store in stores if not isinstance(store, Folder) for name in names(store)}
     summary.files = {info.base_name for info in files} | tasks
     newest = sorted(files, key=lambda info: -(info.mtime_ns or 0))
@@ -292,36 +204,9 @@ def _contents(store: LetterStore, skips: Skips) -> Iterator[DeadLetter | Unreada
     return (content for content, _ in read(store, skips))
 
 
-@contextlib.contextmanager
-def _read_errors(folder: Folder) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise SourceError(
-            f"the dead letters in {folder.path} cannot be read: {error.strerror or error}",
-            step="observe",
-            target=folder.path,
-            hint="Check your permissions; for object storage set the credentials of the environment (AWS_…, GOOGLE_…, "
-            "AZURE_…)",
-        ) from error
-
-
-def _files(folder: Folder) -> list[pafs.FileInfo]:
-    return [info for info in folder.file_infos() if info.base_name.endswith(SUFFIX)]
-
-
 def _read_file(folder: Folder, name: str, skips: Skips) -> Iterator[tuple[DeadLetter | Unreadable, bytes]]:
     start = 0
     for number, line in enumerate(folder.lines(name), 1):
         if line.strip() and not skips(name, start):
-            yield _parsed(line, f"{folder.path}/{name}", number), line
+            yield letter_files.parsed(line, f"{folder.path}/{name}", number), line
         start += len(line) + 1
-
-
-def _parsed(line: bytes, file: str, number: int) -> DeadLetter | Unreadable:
-    try:
-        content = _DECODER.decode(line)
-        content.original()
-        return content
-    except (msgspec.DecodeError, ValueError) as error:
-        return Unreadable(file, number, str(error))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 import pytest
-from pyiceberg.catalog import load_catalog
+from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
-from calve.catalog.catalog import Catalog
+from calve.catalog.catalog import Catalog, embedded
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
 from calve.engine import session
@@ -27,12 +28,15 @@ from maintenance.test_by_need import LIMITS
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
 
-def test_files_of_a_rest_catalog_are_joined_beside_deletes_by_position_and_read_by_others(
-    spark: SparkSession, object_store: Any, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", [2, 3])
+def test_files_on_an_object_store_are_joined_beside_deletes_by_position_and_read_by_others(
+    spark: SparkSession, object_store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    """On version 2: the buckets of this REST server take no Puffin file."""
-    catalog, name = Catalog(session.start(), object_store.rest_catalog()), "joined.on_s3"
-    table = catalog.create(name, SCHEMA)
+    """Position deletes in a REST catalog, whose buckets take no Puffin file here; vectors in a plain bucket."""
+    store, name = object_store.s3_file_io(), "joined.on_s3"
+    plain = {**embedded(tmp_path), **store, "warehouse": object_store.place("joined")}
+    catalog = Catalog(session.start(), object_store.rest_catalog() if version == 2 else plain)
+    table = catalog.create(name, SCHEMA, properties={"format-version": str(version)})
     wanted, key = arrow_schema(table.schema), Key(table)
 
     def commit(batch: int, *ids: int) -> None:
@@ -54,7 +58,7 @@ def test_files_of_a_rest_catalog_are_joined_beside_deletes_by_position_and_read_
     monkeypatch.setattr("calve.maintenance.join.stop_at", lambda _: commit(7, 2, 50))
     Rounds(MaintenanceContext(session.start(), catalog, target), LIMITS).run()
 
-    theirs = load_catalog("theirs", **object_store.rest_catalog()).load_table(name)
+    theirs = StaticTable.from_metadata(catalog.load_java(name).operations().current().metadataFileLocation(), store)
     joined = [task for task in theirs.scan().plan_files() if "/joined-" in task.file.file_path]
     assert [(task.file.record_count, len(task.delete_files)) for task in joined] == [(7, 1)]
     assert sorted(theirs.scan().to_arrow()["id"].to_pylist()) == [1, 2, 3, 4, 5, 6, 50]

@@ -150,7 +150,7 @@ def test_rows_that_a_merge_has_deleted_are_removed_when_they_are_many_and_merges
     assert not merges.need(soon).deletes
 
 
-def test_few_small_files_of_a_sorted_table_are_joined_in_order_beside_deletes_by_position(
+def test_small_files_of_a_sorted_table_are_joined_in_order_and_in_groups_that_fit_into_memory_beside_deletes_by_position(
     kept, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table: Kept = kept(())
@@ -161,14 +161,22 @@ def test_few_small_files_of_a_sorted_table_are_joined_in_order_beside_deletes_by
     merges, by_position = (Rounds(beside(table, mode), limits) for mode in get_args(WriteMode)[:0:-1])
     assert merges.need().compaction is None
     assert MERGES_MANIFESTS not in merges.need().properties
+    [paths] = files_of(table).values()
     with monkeypatch.context() as patch:
-        patch.setattr("calve.maintenance.by_need.SORTED_BYTES", 0)
-        assert by_position.need().compaction is None
-    found = by_position.run()
-    assert any("6 data files joined into 1" in step for step in found.done)
+        patch.setattr("calve.maintenance.by_need.SORTED_BYTES", max(Path(path).stat().st_size for path in paths) * 2)
+        patch.setattr("calve.maintenance.join.SORTED_BYTES", max(Path(path).stat().st_size for path in paths) * 2)
+        assert any("6 data files joined into 3" in step for step in by_position.run().done)
+    [paths] = files_of(table).values()
+    for path in paths:
+        numbers = pq.ParquetFile(path).read(["n"])["n"].to_pylist()
+        assert len(numbers) == 4
+        assert numbers == sorted(numbers, reverse=True)
+    for number in range(6, 9):
+        add(table, {number: ("x", number), 100 + number: ("y", number)})
+    assert any("6 data files joined into 1" in step for step in by_position.run().done)
     assert table.java.properties().get(MERGES_MANIFESTS) == "20"
     table.java.updateProperties().set(MERGES_MANIFESTS, "50").commit()
     assert not by_position.need().properties
     [[path]] = files_of(table).values()
-    assert pq.ParquetFile(path).read(["n"])["n"].to_pylist() == [number // 2 for number in range(11, -1, -1)]
+    assert pq.ParquetFile(path).read(["n"])["n"].to_pylist() == [number // 2 for number in range(17, -1, -1)]
     assert table.rows() == table.with_pyiceberg() == table.oracle

@@ -60,6 +60,17 @@ def test_a_merge_is_not_disturbed_in_partitions_that_are_written() -> None:
     assert chosen(busy, quiet, only_quiet=True) == ["b"]
 
 
+def test_groups_of_bounded_size_are_made_of_small_files_alone_and_never_twice() -> None:
+    group = 128 * MB
+    found = compaction([partition("a", [30 * MB] * 40)], TARGET, LIMITS, NOW, group_bytes=group)
+    assert found is not None
+    assert found.options["max-file-group-size-bytes"] == str(group)
+    for files in ([120 * MB] * 10, [60 * MB] * 9, [60 * MB] * 20 + [MB] * 9):
+        assert chosen(partition("a", files))
+        assert compaction([partition("a", files)], TARGET, LIMITS, NOW, group_bytes=group) is None
+    assert not chosen(partition("a", [30 * MB] * 9))
+
+
 def test_a_round_takes_the_worst_partitions_and_is_bounded_by_bytes_and_files() -> None:
     many = [partition(f"p{number}", [8 * MB] * (10 + number)) for number in range(30)]
     found = compaction(many, TARGET, replace(LIMITS, round_bytes=600 * MB), NOW)

@@ -140,13 +140,14 @@ class Rounds:
         return {name: wanted[name] for name in wanted if is_used and name not in branch.history.properties}
 
     def _compaction(self, branch: BranchState, now: float) -> Compaction | None:
-        """Return what is compacted next. Files of a sorted table that is written now must be few enough to copy."""
+        """Return what is compacted next: small files of a sorted table are sorted in memory."""
         files, target_bytes, limits = branch.partitions, branch.target_bytes, self._limits
-        busy = compaction(files, target_bytes, limits, now)
-        copies = self._write_mode == MERGE_ON_READ and busy is not None and busy.size_bytes <= SORTED_BYTES
-        if copies or self._may_disturb(branch):
-            return busy
-        return compaction(files, target_bytes, limits, now, only_quiet=True)
+        if self._may_disturb(branch):
+            return compaction(files, target_bytes, limits, now)
+        busy = None
+        if self._write_mode == MERGE_ON_READ:
+            busy = compaction(files, target_bytes, limits, now, group_bytes=SORTED_BYTES)
+        return busy or compaction(files, target_bytes, limits, now, only_quiet=True)
 
     def _has_deletes(self, branch: BranchState, now: float) -> bool:
         """Return whether deleted rows are worth a rewrite, more than what the last one had to leave."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from calve.table.limits import MaintenanceLimits
 
@@ -28,6 +28,7 @@ _LEAST_FILES = 5
 """Fewer undersized files are not worth a rewrite (Iceberg's `min-input-files`)."""
 _MOST_FILES = 1_000
 """Files of one round."""
+_GROUP = "max-file-group-size-bytes"
 _MOST_PARTITIONS = 50
 """Partitions of one round; Iceberg's planning has a condition for each."""
 _ANY_SIZE = str((1 << 63) - 1)
@@ -106,6 +107,7 @@ def compaction(
     limits: MaintenanceLimits,
     now: float,
     only_quiet: bool = False,
+    group_bytes: int | None = None,
 ) -> Compaction | None:
     """Return what is compacted next, or None.
 
@@ -115,16 +117,21 @@ def compaction(
         limits: When a partition needs it.
         now: Epoch seconds.
         only_quiet: Leave alone what is written now: a MERGE would have to be repeated.
+        group_bytes: The most bytes of files that may become one; None: twice the target size.
     """
+    group_bytes = min(group_bytes or 2 * target_bytes, 2 * target_bytes)
     still = [partition for partition in partitions if now - partition.written_ms / 1000 >= limits.quiet.total_seconds()]
     candidates = still if only_quiet else list(partitions)
     many = sorted(
-        ((partition, _small_tiers(partition, target_bytes, limits)) for partition in candidates),
+        ((partition, _small_tiers(partition, min(target_bytes, group_bytes), limits)) for partition in candidates),
         key=lambda entry: -entry[0].small,
     )
     if count := next((count for _, count in many if count), 0):
         reason = f"{limits.small_files} or more files below {limits.small_bytes >> 20} MiB"
-        return _compaction([partition for partition, its in many if its == count], count, reason, target_bytes, limits)
+        small = _compaction([entry[0] for entry in many if entry[1] == count], count, reason, target_bytes, limits)
+        return replace(small, options={**small.options, _GROUP: str(group_bytes)})
+    if group_bytes < 2 * target_bytes:
+        return None  # the same files would be rewritten for ever
     if full := [
         partition
         for partition in candidates
@@ -136,13 +143,19 @@ def compaction(
     return None
 
 
-def _small_tiers(partition: PartitionFiles, target_bytes: int, limits: MaintenanceLimits) -> int:
-    """Return how many of the lowest tiers of a partition are joined, if it has many small files; else 0."""
+def _small_tiers(partition: PartitionFiles, most_bytes: int, limits: MaintenanceLimits) -> int:
+    """Return how many of the lowest tiers of a partition are joined, if it has many small files; else 0.
+
+    Args:
+        partition: The partition.
+        most_bytes: The size of the files that they become.
+        limits: When a partition needs it.
+    """
     if partition.small < limits.small_files:
         return 0
     fan = max(2, min(_FAN, limits.small_files // _SMALL))  # so one of the tiers has as many
     highest = max((tier for tier in range(_SMALL) if partition.counts[tier] >= fan), default=-1)
-    return highest + 1 if _shrinks(*partition.below(highest + 1), target_bytes) else 0
+    return highest + 1 if _shrinks(*partition.below(highest + 1), most_bytes) else 0
 
 
 def _is_worth_it(partition: PartitionFiles, count: int, target_bytes: int) -> bool:
@@ -169,7 +182,7 @@ def _compaction(
     options = {
         "min-file-size-bytes": str(tiers(target_bytes, limits)[count - 1]),
         "target-file-size-bytes": str(target_bytes),
-        "max-file-group-size-bytes": str(2 * target_bytes),
+        _GROUP: str(2 * target_bytes),
         "max-file-size-bytes": _ANY_SIZE,
         "min-input-files": "2",
         "max-files-to-rewrite": str(max(2, min(files, fit, _MOST_FILES))),

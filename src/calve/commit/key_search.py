@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -116,8 +117,12 @@ class KeySearch:
         self._keys = duckdb_session.run(sql, keys=pa.concat_tables(parts))
         if any(self._keys.column(name).null_count for name in self._names):
             raise UnsearchableError("a key is null")
+
+    @cached_property
+    def _ranges(self) -> list[KeyRange | None]:
+        """The keys of each column; an index needs none."""
         kinds = zip(self._names, self.types, strict=True)
-        self._ranges = [key_range(self._keys.column(name), kind) for name, kind in kinds]
+        return [key_range(self._keys.column(name), kind) for name, kind in kinds]
 
     def find(self, files: Iterable[SearchedFile]) -> Iterator[tuple[str, RowNumbers]]:
         """Yield the rows that have one of the keys, and were there before the last batch with this key.

@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -66,6 +66,10 @@ def test_the_key_index_of_a_table_is_shown_with_what_was_compared(shell: Shell) 
     save(shell, status.report())
     said = shell("status").output
     assert "2,000,000 rows, 46.7 MiB, 5,000 audited\n" in said
+    earlier = datetime.now(UTC) - timedelta(hours=3)
+    status.key_index("db.large", KeyIndexStats(rows=1, size_bytes=24, audited_rows=7, last_audit=earlier))
+    save(shell, status.report())
+    assert "1 row, 24 B, 7 audited (3 h ago)\n" in shell("status").output
     status.key_index("db.large", KeyIndexStats(rows=1, size_bytes=24, stale=3, rebuilt=1))
     save(shell, status.report())
     assert "1 row, 24 B, 0 audited, 3 stale, began anew 1 time\n" in shell("status").output

@@ -18,7 +18,7 @@ from calve.dashboard.history import Sample, SampleHistory
 from calve.errors import CommitError, SourceUnavailableError
 from calve.observe.blueprint import BLUEPRINT_FILE, Blueprint, SinkPart
 from calve.observe.recent_lines import LINES_FILE
-from calve.observe.report import BranchFileStats, TableReport
+from calve.observe.report import BranchFileStats, KeyIndexStats, TableReport
 from calve.observe.status import BatchCounts, PipelineStatus
 from calve.observe.status_file import STATUS_FILE, read_report
 from calve.observe.totals import Totals
@@ -38,6 +38,7 @@ def healthy(state: Path) -> None:
         status = _running(name, table, rows=482_110_040 // (at + 1), earlier=earlier)
         status.lag(600, 600 * 180)
         status.table_files(table, _files(420, 61 << 30, 12_000))
+        status.key_index(table, KeyIndexStats(2_000_000, 49_000_000, audited_rows=5000, last_audit=datetime.now(UTC)))
         save(state, status)
     warehouse = state.parent / "lakehouse"
     _describe(state, "orders", "shop.${/kind}", warehouse)

@@ -133,6 +133,10 @@ def test_a_lag_that_grows_and_small_files_are_shown_with_what_helps(visit: Visit
     assert "falls behind" in visitor.get("/").text
 
 
+def test_the_key_index_of_a_table_is_shown(visit: Visit) -> None:
+    assert "2,000,000 rows, 46.7 MiB, 5,000 audited (" in visit("healthy").get("/pipelines/orders").text
+
+
 def test_what_is_wrong_is_shown_with_the_hint_and_the_worst_first(visit: Visit) -> None:
     text = visit("failing").get("/").text
     assert "Kafka at kafka:9092 does not answer" in text

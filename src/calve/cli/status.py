@@ -13,7 +13,7 @@ from calve.cli.help import Command
 from calve.cli.output import echo
 from calve.cli.table import columns
 from calve.observe import tally
-from calve.observe.describe import state_of
+from calve.observe.describe import index_of, state_of
 from calve.observe.humanize import ago, amount, duration, harmless, many, size
 from calve.observe.liveness import liveness
 from calve.observe.notices import IGNORED_HINT, NULLED_HINT
@@ -140,7 +140,7 @@ def _tables(report: PipelineReport) -> Iterator[str]:
     if any(table.equality_deletes or table.last_conversion for table in tables):
         more.append(("equality deletes", partial(_deletes, liveness(report) == "alive")))
     if any(table.key_index for table in tables):
-        more.append(("key index", _key_index))
+        more.append(("key index", lambda table: index_of(table.key_index) if table.key_index else "-"))
     if any(table.maintenance_rounds for table in tables):
         more.append(("maintained", _maintained))
     named = [(_name(name, report), table) for name, table in sorted(report.tables.items())]
@@ -172,15 +172,6 @@ def _deletes(is_alive: bool, table: TableReport) -> str:
     if table.converting and is_alive:
         return f"{rows} (being converted)"
     return f"{rows} (converted {ago(table.last_conversion)})" if table.last_conversion else rows
-
-
-def _key_index(table: TableReport) -> str:
-    index = table.key_index
-    if index is None:
-        return "-"
-    stale = f", {index.stale:,} stale" if index.stale else ""
-    anew = f", began anew {many(index.rebuilt, 'time')}" if index.rebuilt else ""
-    return f"{many(index.rows, 'row')}, {size(index.size_bytes)}, {index.audited_rows:,} audited{stale}{anew}"
 
 
 def _maintained(table: TableReport) -> str:

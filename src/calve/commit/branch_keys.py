@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from calve.arrays import RowNumbers
 from calve.commit.branch_files import BranchFile, BranchFiles, BranchPlan
@@ -186,6 +187,7 @@ class BranchKeys:
                     raise index.wrong(f"it lacks row {min(live)} of {path}")
         if self.stats:
             self.stats.audited_rows += branch.files[path].rows
+            self.stats.last_audit = datetime.now(UTC)
 
 
 @dataclass

@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from calve.dashboard.history import Sample
 from calve.errors import CalveError
-from calve.observe.describe import state_of
+from calve.observe.describe import index_of, state_of
 from calve.observe.humanize import ago, amount, duration, harmless, many, size
 from calve.observe.liveness import Liveness, liveness
 from calve.observe.problems import Level, Problem, lag_of
@@ -68,6 +68,7 @@ class TableView:
     Attributes:
         name: Its name without control characters; `key` is the name itself.
         command: The command that maintains it.
+        key_index: What the index of its keys has; empty: there is none.
         advice: What maintenance would improve.
     """
 
@@ -84,6 +85,7 @@ class TableView:
     average: str
     delete_rows: str
     snapshots: str
+    key_index: str
     maintained: str
     advice: list[str]
 
@@ -194,6 +196,7 @@ def _table(name: str, table: TableReport, report: PipelineReport) -> TableView:
         average=size(average) if average else "unknown",
         delete_rows=f"{files.delete_rows:,} in {many(files.delete_files, 'file')}" if files else "unknown",
         snapshots=f"{files.snapshots:,}" if files else "unknown",
+        key_index=index_of(table.key_index) if table.key_index else "",
         maintained=ago(files.last_maintenance) if files and files.last_maintenance else "never",
         advice=advice,
     )

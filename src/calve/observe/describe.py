@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from calve.observe.humanize import ago
+from calve.observe.humanize import ago, many, size
 from calve.observe.liveness import liveness
-from calve.observe.report import PipelineReport
+from calve.observe.report import KeyIndexStats, PipelineReport
 
-__all__ = ["state_of"]
+__all__ = ["index_of", "state_of"]
 
 
 def state_of(report: PipelineReport) -> str:
@@ -23,3 +23,11 @@ def state_of(report: PipelineReport) -> str:
             return f"{report.state}, but silent: last update {news} ({where})"
         case _:
             return f"{'paused' if report.paused else report.state} ({up}{where})"
+
+
+def index_of(stats: KeyIndexStats) -> str:
+    """Return what a key index has, and whether the table agrees with it."""
+    audited = f" ({ago(stats.last_audit)})" if stats.last_audit else ""
+    stale = f", {stats.stale:,} stale" if stats.stale else ""
+    anew = f", began anew {many(stats.rebuilt, 'time')}" if stats.rebuilt else ""
+    return f"{many(stats.rows, 'row')}, {size(stats.size_bytes)}, {stats.audited_rows:,} audited{audited}{stale}{anew}"

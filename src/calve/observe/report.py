@@ -105,6 +105,7 @@ class KeyIndexStats:
         stale: The rows that it has found, and that were deleted already.
         rebuilt: How often it began anew because it could not be used.
         audited_rows: The rows that were compared with it.
+        last_audit: When some were compared last.
     """
 
     rows: int = 0
@@ -113,6 +114,7 @@ class KeyIndexStats:
     stale: int = 0
     rebuilt: int = 0
     audited_rows: int = 0
+    last_audit: datetime | None = None
 
 
 @dataclass

@@ -34,8 +34,13 @@ public class LocalFiles extends LocalFileSystem {
     writesChecksums = value;
   }
 
+  /** The buffer is not larger than the file: Spark's 64 KiB, filled with zeros, cost more than a manifest of 7 KiB. */
   public FSDataInputStream open(Path path, int bufferBytes) throws IOException {
-    return checksums(path).exists() ? super.open(path, bufferBytes) : getRawFileSystem().open(path, bufferBytes);
+    if (checksums(path).exists()) {
+      return super.open(path, bufferBytes);
+    }
+    long size = Math.max(1, pathToFile(path).length());
+    return getRawFileSystem().open(path, (int) Math.min(bufferBytes, size));
   }
 
   /** Hadoop's own makes the folder twice, and makes paths and looks at statuses to learn that there are no checksums. */

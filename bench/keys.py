@@ -1,6 +1,6 @@
 """Commits that find older rows by the key index, in tables of some sizes: the first, which builds it, and later ones.
 
-    make bench-key_index BENCH="--rows 2000000 10000000"
+    make bench-keys BENCH="--rows 2000000 10000000"
 
 A table gets rows in files of 250,000; then commits of `--events` updates of random keys, without a pipeline around
 them, so seconds and CPU are those of the commit alone. Memory is what the process (Python's, with the core) needs more
@@ -136,7 +136,7 @@ def main() -> None:
     options = parser(__doc__, events=10_000)
     options.add_argument("--rows", type=int, nargs="+", default=[LOCAL_ROWS, 5 * LOCAL_ROWS], help="sizes of tables")
     chosen = options.parse_args()
-    report, lines = Report("key_index", f"commits of {chosen.events:,} updates"), {}
+    report, lines = Report("keys", f"commits of {chosen.events:,} updates"), {}
     for rows in chosen.rows:  # each in a Spark of its own; memory counts what a smaller table did not need
         with tempfile.TemporaryDirectory(prefix="calve-index-") as place, spark_at(Path(place)) as engine:
             lines[f"{rows:,} rows"] = measure(engine, Path(place), rows, chosen.events)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import json
 import re
 from functools import partial
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -14,7 +17,7 @@ from calve.catalog.catalog import Catalog
 from calve.changes.plan import Planner
 from calve.changes.table_changes import TableChanges
 from calve.engine import session
-from calve.errors import NoTargetError, PositionLostError, SettingsError, UnsupportedError
+from calve.errors import NoTargetError, PositionLostError, SettingsError
 from changes.history import planned
 
 pytestmark = [
@@ -258,13 +261,34 @@ def test_a_key_that_can_be_none_is_a_mistake(spark: SparkSession, lake: Catalog,
         TableChanges(Planner(session.start()), "db.keyed", partial(lake.load_java, "db.keyed"), key=(key,)).steps()
 
 
-def test_a_column_that_spark_cannot_read_is_said(spark: SparkSession, lake: Catalog) -> None:
-    told = Told(spark, lake, "timed", "id INT")
-    told.sql("INSERT INTO T VALUES (1)")
-    time = spark._jvm.org.apache.iceberg.types.Types.TimeType.get()
-    told.java().updateSchema().addColumn("at", time).commit()
-    with pytest.raises(UnsupportedError, match=r"Spark does not support time fields.*calve show prints the rows"):
-        told.lines()
+def test_columns_that_spark_lacks_are_read_with_their_defaults(spark: SparkSession, lake: Catalog) -> None:
+    told = Told(spark, lake, "timed", "id INT, p STRING", "p", **{"format-version": "3"})
+    told.sql("INSERT INTO T VALUES (1, 'a'), (2, 'b')")
+    iceberg = session.start().jvm.org.apache.iceberg
+    types, literals = iceberg.types.Types, iceberg.expressions.Expressions
+    update = (
+        told.java().updateSchema().addColumn("at", types.TimeType.get(), literals.lit("12:00").to(types.TimeType.get()))
+    )
+    update.addColumn("place", types.GeometryType.crs84()).addColumn("nothing", types.UnknownType.get()).commit()
+    file = _written(told, at=pa.array([1], pa.time64("us")), place=pa.array([b"\0\1"]), nothing=pa.nulls(1))
+    builder = iceberg.DataFiles.builder(told.java().spec()).withPath(str(file)).withFormat("parquet")
+    builder = builder.withFileSizeInBytes(file.stat().st_size).withRecordCount(1).withPartitionPath("p=c")
+    told.java().newAppend().appendFile(builder.build()).commit()
+    assert told.brief() == [
+        ("INSERT", 1, "a", "12:00:00", None, None),
+        ("INSERT", 2, "b", "12:00:00", None, None),
+        ("INSERT", 3, "c", "00:00:00.000001", "AAE=", None),
+    ]
+
+
+def _written(told: Told, **columns: pa.Array) -> Path:
+    """A file of another writer, with `id` 3, and without the column of the partition."""
+    ids = {str(field.name()): str(field.fieldId()) for field in told.java().schema().columns()}
+    values = {"id": pa.array([3], pa.int32()), **columns}
+    fields = [pa.field(name, array.type, metadata={"PARQUET:field_id": ids[name]}) for name, array in values.items()]
+    file = Path(str(told.java().location()).removeprefix("file:")) / "data" / "other.parquet"
+    pq.write_table(pa.table(list(values.values()), schema=pa.schema(fields)), file)
+    return file
 
 
 @pytest.mark.parametrize("mode", ["copy-on-write", "merge-on-read"])

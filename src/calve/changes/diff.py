@@ -27,6 +27,8 @@ __all__ = ["CHANGE", "DELETE", "INSERT", "UPDATE_AFTER", "UPDATE_BEFORE", "Selec
 CHANGE = "_change_type"
 """The column that says what a row is: INSERT, DELETE, UPDATE_BEFORE or UPDATE_AFTER."""
 INSERT, DELETE, UPDATE_BEFORE, UPDATE_AFTER = ("INSERT", "DELETE", "UPDATE_BEFORE", "UPDATE_AFTER")
+IS_DELETED = "_deleted"
+"""Iceberg's column that says whether a row is deleted."""
 _SIGN = "_calve_sign"
 _PLUS = {ADDED, RESTORED}
 
@@ -68,7 +70,7 @@ class Selection:
 
     def names(self, frame: DataFrame) -> list[str]:
         """Return the selected columns."""
-        return list(self.columns or frame.columns)
+        return list(self.columns or [name for name in frame.columns if name not in (ROW_ID, IS_DELETED)])
 
 
 def _fault(identifier: str, problem: str, hint: str) -> SettingsError:
@@ -99,7 +101,7 @@ def _signed(plan: Plan, name: str, selection: Selection) -> DataFrame:
     frame = selection.of(frame)
     names += [f.col(ROW_ID) if plan.has_lineage else f.lit(None).cast("bigint").alias(ROW_ID)]
     if name in (DELETED, RESTORED):
-        frame = frame.where(f.col("_deleted"))
+        frame = frame.where(f.col(IS_DELETED))
     return frame.select(*names, f.lit(1 if name in _PLUS else -1).alias(_SIGN))
 
 

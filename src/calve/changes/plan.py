@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 
 from calve.changes.places import refuse_tasks
 from calve.changes.snapshot import History, Snapshot, SnapshotStep
+from calve.changes.spark_columns import SparkColumns, spark_columns
 from calve.engine.engine import Engine
 from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import caused_by, java_errors
@@ -74,14 +75,19 @@ class Planner:
             return str(self._jvm.org.apache.iceberg.SchemaParser.toJson(java_table.schema()))
 
     def schema(self, identifier: str, java_table: Any) -> StructType:
-        """Return a table's columns with Spark's types.
+        """Return a table's columns with the types that they have in Spark.
 
         Raises:
-            UnsupportedError: Spark has no type for one of them.
+            UnsupportedError: One of them has none.
         """
+        columns = spark_columns(self.schema_json(identifier, java_table))
+        return StructType.fromJson(json.loads(self._types(identifier, columns)))
+
+    def _types(self, identifier: str, columns: SparkColumns) -> str:
+        """Return the types of columns as JSON of Spark."""
+        iceberg = self._jvm.org.apache.iceberg
         with reading(identifier):
-            text = self._jvm.org.apache.iceberg.spark.SparkSchemaUtil.convert(java_table.schema()).json()
-        return StructType.fromJson(json.loads(text))
+            return str(iceberg.spark.SparkSchemaUtil.convert(iceberg.SchemaParser.fromJson(columns.schema_json)).json())
 
     def plan(self, identifier: str, java_table: Any, step: SnapshotStep, first: int = 0, max_bytes: int = ALL) -> Plan:
         """Find and stage the files of a step. The caller closes the plan after it has read the rows.
@@ -95,7 +101,7 @@ class Planner:
 
         Raises:
             PositionLostError: The snapshot, its parent, or files of them no longer exist.
-            UnsupportedError: A file lies where the table may not choose.
+            UnsupportedError: A file lies where the table may not choose, or a column has no type in Spark.
         """
         snapshot = step.snapshot
         with reading(identifier):
@@ -107,7 +113,9 @@ class Planner:
             else:
                 java.plan(snapshot.snapshot_id, self._parent(identifier, java_table, java, snapshot))
             refuse_tasks(self.spark, identifier, java_table, [java.staged(name) for name in SETS])
-        return Plan(self.spark, identifier, java)
+        columns = spark_columns(self.schema_json(identifier, java_table))
+        types = "" if columns.is_readable else self._types(identifier, columns)
+        return Plan(self.spark, identifier, java, java_table, types)
 
     def _parent(self, identifier: str, java_table: Any, java: Any, snapshot: Snapshot) -> int | None:
         """Return the parent's id; None if it has expired and the snapshot only adds files, which needs no parent."""
@@ -139,9 +147,11 @@ class Plan:
         until: For a full snapshot: how many of its `of` files have been read after this plan.
     """
 
-    def __init__(self, spark: Engine, identifier: str, java: Any) -> None:
+    def __init__(self, spark: Engine, identifier: str, java: Any, java_table: Any, types: str) -> None:
         self._spark = spark
         self._java = java
+        self._java_table = java_table
+        self._types = types  # of Spark, as JSON; empty: Spark itself can read the table
         self.identifier = identifier
         with java_errors(_STEP, identifier):
             self.files = {name: int(java.size(name)) for name in SETS}
@@ -150,16 +160,20 @@ class Plan:
             self.until, self.of = int(java.until()), int(java.files())
 
     def read(self, name: str) -> DataFrame:
-        """Read one of the sets, with the table's current columns.
+        """Read one of the sets, with the table's current columns in the types of `Planner.schema`.
 
-        The metadata columns `_deleted` and, with lineage, `_row_id` can be selected, too. Deleted rows are left out
-        unless `_deleted` is selected.
+        The metadata columns `_row_id`, with lineage, and `_deleted` can be selected, too. Deleted rows are left out of
+        ADDED and REMOVED; of the other two sets `_deleted` must be selected.
 
         Raises:
-            UnsupportedError: Spark cannot read one of the columns.
+            UnsupportedError: A column cannot be read.
         """
         with reading(self.identifier):
-            return self._spark.data_frame(self._java.read(name, self._spark.java_session))
+            if not self._types:
+                return self._spark.data_frame(self._java.read(name, self._spark.java_session))
+            arguments = self._spark.object_array(self._java_table, self.has_lineage, name in (DELETED, RESTORED))
+            rows = self._spark.task_class(__name__, "Rows").getConstructors()[0].newInstance(arguments)
+            return self._spark.data_frame(rows.read(self._spark.java_session, self._java.staged(name), self._types))
 
     def close(self) -> None:
         """Release the staged files. May be called twice."""
@@ -193,6 +207,6 @@ def reading(identifier: str) -> Iterator[None]:
             message = f"Files of snapshots of {identifier} no longer exist"
             raise PositionLostError(message, step=_STEP, target=identifier, hint=hint) from error
         if isinstance(cause, Exception) and caused_by(cause, _UNSUPPORTED):
-            hint = "Such columns cannot be read by Spark (time, timestamps in nanoseconds); calve show prints the rows"
+            hint = "Neither Spark nor Iceberg's Java library can read this; calve show, which uses another one, may"
             raise UnsupportedError(str(error).rstrip(". "), step=_STEP, target=identifier, hint=hint) from error
         raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaGateway
@@ -10,6 +11,7 @@ from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 from calve.engine import pyspark_private
+from calve.engine.java.compiled import class_file, java_class
 from calve.engine.java.names import JavaNames
 from calve.engine.workers.tasks import Tasks
 
@@ -36,6 +38,7 @@ class Engine:
         self.jvm = JavaNames(gateway.jvm)
         self.hadoop: Any = pyspark_private.hadoop_configuration(context)
         self.tasks = Tasks(context)
+        self._sent: set[Path] = set()
 
     @cached_property
     def session(self) -> SparkSession:
@@ -50,6 +53,19 @@ class Engine:
     def data_frame(self, java: Any) -> DataFrame:
         """Return the DataFrame of a Java `Dataset<Row>`."""
         return DataFrame(java, self.session)
+
+    def task_class(self, module: str, name: str) -> Any:
+        """Return a Java class, as `java_class` does, whose objects tasks can have: executors get it, too.
+
+        Raises:
+            EngineError: The cache folder, which the classes come from, cannot be written.
+        """
+        java = java_class(self.jvm, module, name)
+        file = class_file(module, name)
+        if file not in self._sent:
+            pyspark_private.add_jar(self.context, file)
+            self._sent.add(file)
+        return java
 
     def object_array(self, *values: Any) -> Any:
         """Return a Java `Object[]`."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import subprocess
 import threading
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -15,6 +16,7 @@ from pyspark.errors.exceptions.captured import CapturedException
 from pyspark.sql import DataFrame, SparkSession
 
 __all__ = [
+    "add_jar",
     "detach_gateway",
     "forget_sessions",
     "hadoop_configuration",
@@ -35,6 +37,11 @@ def has_stopped(context: SparkContext) -> bool:
         return context._jsc is None or bool(context._jsc.sc().isStopped())
     except (Py4JError, OSError):  # the JVM is gone
         return True
+
+
+def add_jar(context: SparkContext, file: Path) -> None:
+    """Let executors load the classes of a jar on this machine."""
+    context._jsc.addJar(file.as_uri())
 
 
 def jvm_process() -> subprocess.Popen[bytes] | None:

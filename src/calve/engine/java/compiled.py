@@ -19,8 +19,9 @@ from weakref import WeakKeyDictionary
 
 from calve.engine.jvm import spark_package
 from calve.engine.jvm.cache import cache_folder
+from calve.errors import EngineError
 
-__all__ = ["java_class"]
+__all__ = ["class_file", "java_class"]
 
 _lock = threading.Lock()
 _loaded: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
@@ -37,8 +38,7 @@ def java_class(jvm: Any, module: str, name: str) -> Any:
         module: A Python module in whose folder the file is.
         name: The class.
     """
-    source = files(module.rpartition(".")[0]).joinpath(f"{name}.java").read_text()
-    package = f"compiled{hashlib.sha256(f'{spark_package.version()} {source}'.encode()).hexdigest()[:16]}"
+    package, source = _source(module, name)
     with _lock:
         classes = _loaded.setdefault(jvm, {})
         if package not in classes:
@@ -48,11 +48,34 @@ def java_class(jvm: Any, module: str, name: str) -> Any:
         return loaded_class
 
 
+def class_file(module: str, name: str) -> Path:
+    """Return the jar of a class that `java_class` has loaded.
+
+    Raises:
+        EngineError: It could not be written.
+    """
+    file = _jar(_source(module, name)[0])
+    if not file.is_file():
+        hint = "Set the variable CALVE_CACHE to a folder that can be written"
+        raise EngineError(f"Classes for Spark's tasks cannot be kept in {file.parent}", step="engine", hint=hint)
+    return file
+
+
+def _source(module: str, name: str) -> tuple[str, str]:
+    """Return the package of a source, which is named by what the source says, and the source."""
+    source = files(module.rpartition(".")[0]).joinpath(f"{name}.java").read_text()
+    return f"compiled{hashlib.sha256(f'{spark_package.version()} {source}'.encode()).hexdigest()[:16]}", source
+
+
+def _jar(package: str) -> Path:
+    return cache_folder() / "java" / f"{package}.jar"
+
+
 def _load(jvm: Any, package: str, source: str) -> Any:
     """Return a class loader that has the classes of a source."""
-    file = cache_folder() / "java" / f"{package}.jar"
+    file = _jar(package)
     with contextlib.suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(file) as jar:
-        classes = {name: jar.read(name) for name in jar.namelist()}
+        classes = {entry.removesuffix(".class").replace("/", "."): jar.read(entry) for entry in jar.namelist()}
         os.utime(file)  # the time of its last use
         parent = jvm.Thread.currentThread().getContextClassLoader()
         return jvm.org.codehaus.commons.compiler.util.reflect.ByteArrayClassLoader(classes, parent)
@@ -70,5 +93,5 @@ def _keep(file: Path, classes: dict[str, bytes]) -> None:
         unpublished = Path(folder) / file.name
         with zipfile.ZipFile(unpublished, "w") as jar:
             for name, code in classes.items():
-                jar.writestr(name, code)
+                jar.writestr(f"{name.replace('.', '/')}.class", code)
         unpublished.replace(file)

@@ -15,6 +15,7 @@ from calve.changes.diff import Selection
 from calve.changes.plan import ADDED, ALL, DELETED, REMOVED, Plan, Planner, reading
 from calve.changes.record import events
 from calve.changes.snapshot import History, SnapshotStep, difference, joined, steps
+from calve.changes.spark_columns import with_binary_places
 from calve.changes.table_changes import TableChanges
 from calve.changes.twins import keeping_twins
 from calve.errors import PositionLostError, SchemaConflictError, SettingsError
@@ -234,7 +235,7 @@ class FollowedTable:
                 yield frame
 
     def _schema_json(self) -> str:
-        schema = json.loads(self._changes.schema_json())
+        schema = json.loads(with_binary_places(self._changes.schema_json()))
         wanted = self._settings.columns
         fields = [field for field in schema["fields"] if not wanted or field["name"] in wanted]
         if wanted:

@@ -270,10 +270,7 @@ def test_columns_that_spark_lacks_are_read_with_their_defaults(spark: SparkSessi
         told.java().updateSchema().addColumn("at", types.TimeType.get(), literals.lit("12:00").to(types.TimeType.get()))
     )
     update.addColumn("place", types.GeometryType.crs84()).addColumn("nothing", types.UnknownType.get()).commit()
-    file = _written(told, at=pa.array([1], pa.time64("us")), place=pa.array([b"\0\1"]), nothing=pa.nulls(1))
-    builder = iceberg.DataFiles.builder(told.java().spec()).withPath(str(file)).withFormat("parquet")
-    builder = builder.withFileSizeInBytes(file.stat().st_size).withRecordCount(1).withPartitionPath("p=c")
-    told.java().newAppend().appendFile(builder.build()).commit()
+    _append(told, "p=c", at=pa.array([1], pa.time64("us")), place=pa.array([b"\0\1"]), nothing=pa.nulls(1))
     assert told.brief() == [
         ("INSERT", 1, "a", "12:00:00", None, None),
         ("INSERT", 2, "b", "12:00:00", None, None),
@@ -281,13 +278,28 @@ def test_columns_that_spark_lacks_are_read_with_their_defaults(spark: SparkSessi
     ]
 
 
+def test_a_file_on_which_spark_fails_is_read_by_iceberg(spark: SparkSession, lake: Catalog) -> None:
+    told = Told(spark, lake, "pages", "id INT, b BOOLEAN")
+    _append(told, "", b=pa.array([True]))
+    assert told.brief() == [("INSERT", 3, True)]
+
+
+def _append(told: Told, partition: str, **columns: pa.Array) -> None:
+    file, iceberg = _written(told, **columns), session.start().jvm.org.apache.iceberg
+    builder = iceberg.DataFiles.builder(told.java().spec()).withPath(str(file)).withFormat("parquet")
+    builder = builder.withFileSizeInBytes(file.stat().st_size).withRecordCount(1)
+    builder = builder.withPartitionPath(partition) if partition else builder
+    told.java().newAppend().appendFile(builder.build()).commit()
+
+
 def _written(told: Told, **columns: pa.Array) -> Path:
-    """A file of another writer, with `id` 3, and without the column of the partition."""
+    """A file of another writer, with `id` 3, the second version of pages, and without the column of the partition."""
     ids = {str(field.name()): str(field.fieldId()) for field in told.java().schema().columns()}
     values = {"id": pa.array([3], pa.int32()), **columns}
     fields = [pa.field(name, array.type, metadata={"PARQUET:field_id": ids[name]}) for name, array in values.items()]
     file = Path(str(told.java().location()).removeprefix("file:")) / "data" / "other.parquet"
-    pq.write_table(pa.table(list(values.values()), schema=pa.schema(fields)), file)
+    file.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.table(list(values.values()), schema=pa.schema(fields)), file, data_page_version="2.0")
     return file
 
 

@@ -24,7 +24,7 @@ from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import caused_by, java_errors
 from calve.errors import NoTargetError, PositionLostError, UnsupportedError
 
-__all__ = ["ADDED", "ALL", "DELETED", "REMOVED", "RESTORED", "Plan", "Planner", "reading"]
+__all__ = ["ADDED", "ALL", "DELETED", "REMOVED", "RESTORED", "Plan", "Planner", "UnreadableError", "reading"]
 
 ADDED, REMOVED, DELETED, RESTORED = SETS = ("ADDED", "REMOVED", "DELETED", "RESTORED")
 """Rows of new files; of removed files; rows of kept files that are now deleted; those that are no longer deleted."""
@@ -33,6 +33,10 @@ ALL = (1 << 63) - 1
 _STEP = "changes"
 _GONE = ("org.apache.iceberg.exceptions.NotFoundException", "java.io.FileNotFoundException")
 _UNSUPPORTED = "java.lang.UnsupportedOperationException"
+
+
+class UnreadableError(UnsupportedError):
+    """The reader of a table cannot read one of its files; Iceberg's generic reader may."""
 
 
 class Planner:
@@ -45,6 +49,13 @@ class Planner:
         self.spark = spark
         self._jvm: Any = spark.jvm
         self._class: Any = java_class(self._jvm, __name__, "Planner")
+        self._by_iceberg: set[str] = set()
+
+    def read_by_iceberg(self, identifier: str) -> bool:
+        """Let Iceberg's generic reader, which is slower, read a table from now on; False: it does already."""
+        is_new = identifier not in self._by_iceberg
+        self._by_iceberg.add(identifier)
+        return is_new
 
     def history(self, identifier: str, java_table: Any, branch: str = "main") -> History:
         """Return the snapshots of a branch, from a table's handle. A table without snapshots has an empty `main`.
@@ -114,7 +125,8 @@ class Planner:
                 java.plan(snapshot.snapshot_id, self._parent(identifier, java_table, java, snapshot))
             refuse_tasks(self.spark, identifier, java_table, [java.staged(name) for name in SETS])
         columns = spark_columns(self.schema_json(identifier, java_table))
-        types = "" if columns.is_readable else self._types(identifier, columns)
+        is_readable = columns.is_readable and identifier not in self._by_iceberg
+        types = "" if is_readable else self._types(identifier, columns)
         return Plan(self.spark, identifier, java, java_table, types)
 
     def _parent(self, identifier: str, java_table: Any, java: Any, snapshot: Snapshot) -> int | None:
@@ -195,7 +207,7 @@ def reading(identifier: str) -> Iterator[None]:
 
     Raises:
         PositionLostError: A file of them no longer exists.
-        UnsupportedError: Spark cannot read one of the columns.
+        UnreadableError: A file of them cannot be read.
     """
     try:
         with java_errors(_STEP, identifier):
@@ -207,6 +219,8 @@ def reading(identifier: str) -> Iterator[None]:
             message = f"Files of snapshots of {identifier} no longer exist"
             raise PositionLostError(message, step=_STEP, target=identifier, hint=hint) from error
         if isinstance(cause, Exception) and caused_by(cause, _UNSUPPORTED):
-            hint = "Neither Spark nor Iceberg's Java library can read this; calve show, which uses another one, may"
-            raise UnsupportedError(str(error).rstrip(". "), step=_STEP, target=identifier, hint=hint) from error
+            hint = (
+                "Rewrite the table with the engine that wrote it; calve show, which uses another library, may print it"
+            )
+            raise UnreadableError(str(error).rstrip(". "), step=_STEP, target=identifier, hint=hint) from error
         raise

@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from calve.changes.diff import Selection, changes
 from calve.changes.identity import RowIdentity, identity_of
-from calve.changes.plan import ADDED, ALL, Plan, Planner, reading
+from calve.changes.plan import ADDED, ALL, Plan, Planner, UnreadableError, reading
 from calve.changes.record import lines
 from calve.changes.snapshot import History, SnapshotStep, steps
 from calve.errors import PositionLostError
@@ -118,6 +118,10 @@ class TableChanges:
         with self.plan(step) as plan:
             yield self.of_plan(plan)
 
+    def read_by_iceberg(self) -> bool:
+        """Let Iceberg's generic reader read the table, because Spark's fails on a file; False: it does already."""
+        return self._planner.read_by_iceberg(self.identifier)
+
     def lines(self, step: SnapshotStep) -> Iterator[str]:
         """Return the changes of a step as JSON texts, in an order in which they can be applied.
 
@@ -125,6 +129,17 @@ class TableChanges:
             PositionLostError: As `of`.
             UnsupportedError: As `of`.
         """
+        is_first = True
+        try:
+            for line in self._lines(step):
+                is_first = False
+                yield line
+        except UnreadableError:
+            if not (is_first and self.read_by_iceberg()):
+                raise
+            yield from self._lines(step)
+
+    def _lines(self, step: SnapshotStep) -> Iterator[str]:
         with self.of(step) as rows:
             if rows is None:
                 return

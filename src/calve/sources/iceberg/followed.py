@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from calve.changes.diff import Selection
-from calve.changes.plan import ADDED, ALL, DELETED, REMOVED, Plan, Planner, reading
+from calve.changes.plan import ADDED, ALL, DELETED, REMOVED, Plan, Planner, UnreadableError, reading
 from calve.changes.record import events
 from calve.changes.snapshot import History, SnapshotStep, difference, joined, steps
 from calve.changes.spark_columns import with_binary_places
@@ -188,9 +188,19 @@ class FollowedTable:
 
         Raises:
             PositionLostError: Files of the snapshots no longer exist.
-            UnsupportedError: Spark cannot read a column.
+            UnsupportedError: A file cannot be read.
             SchemaConflictError: Row ids identify rows, but some rows have none.
         """
+        try:
+            return self._write(spools, offset, step, most_bytes)
+        except UnreadableError as error:
+            if not self._changes.read_by_iceberg():
+                raise
+            reason = f"Spark cannot read a file of it ({error.message}), so Iceberg's slower reader does"
+            self._log.warning(f"{self.name}: {reason}", table=self.name)
+            return self._write(spools, offset, step, most_bytes)
+
+    def _write(self, spools: Spools, offset: TableOffset, step: SnapshotStep, most_bytes: int) -> TableOffset:
         first, budget = (offset.files, most_bytes // _LOADED_SHARE) if step.is_full else (0, ALL)
         with self._changes.plan(step, first, budget) as plan:
             self._check_lineage(plan, step)

@@ -24,7 +24,7 @@ from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import caused_by, java_errors
 from calve.errors import NoTargetError, PositionLostError, UnsupportedError
 
-__all__ = ["ADDED", "ALL", "DELETED", "REMOVED", "RESTORED", "Plan", "Planner", "UnreadableError", "reading"]
+__all__ = ["ADDED", "ALL", "DELETED", "REMOVED", "RESTORED", "Plan", "Planner", "UnreadFileError", "reading"]
 
 ADDED, REMOVED, DELETED, RESTORED = SETS = ("ADDED", "REMOVED", "DELETED", "RESTORED")
 """Rows of new files; of removed files; rows of kept files that are now deleted; those that are no longer deleted."""
@@ -35,7 +35,7 @@ _GONE = ("org.apache.iceberg.exceptions.NotFoundException", "java.io.FileNotFoun
 _UNSUPPORTED = "java.lang.UnsupportedOperationException"
 
 
-class UnreadableError(UnsupportedError):
+class UnreadFileError(UnsupportedError):
     """The reader of a table cannot read one of its files; Iceberg's generic reader may."""
 
 
@@ -207,7 +207,7 @@ def reading(identifier: str) -> Iterator[None]:
 
     Raises:
         PositionLostError: A file of them no longer exists.
-        UnreadableError: A file of them cannot be read.
+        UnreadFileError: A file of them cannot be read.
     """
     try:
         with java_errors(_STEP, identifier):
@@ -222,5 +222,5 @@ def reading(identifier: str) -> Iterator[None]:
             hint = (
                 "Rewrite the table with the engine that wrote it; calve show, which uses another library, may print it"
             )
-            raise UnreadableError(str(error).rstrip(". "), step=_STEP, target=identifier, hint=hint) from error
+            raise UnreadFileError(str(error).rstrip(". "), step=_STEP, target=identifier, hint=hint) from error
         raise

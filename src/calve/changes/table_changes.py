@@ -11,7 +11,7 @@ from pyspark.sql import functions as f
 
 from calve.changes.diff import Selection, changes
 from calve.changes.identity import RowIdentity, identity_of
-from calve.changes.plan import ADDED, ALL, Plan, Planner, UnreadableError, reading
+from calve.changes.plan import ADDED, ALL, Plan, Planner, UnreadFileError, reading
 from calve.changes.record import lines
 from calve.changes.snapshot import History, SnapshotStep, steps
 from calve.errors import PositionLostError
@@ -134,7 +134,7 @@ class TableChanges:
             for line in self._lines(step):
                 is_first = False
                 yield line
-        except UnreadableError:
+        except UnreadFileError:
             if not (is_first and self.read_by_iceberg()):
                 raise
             yield from self._lines(step)

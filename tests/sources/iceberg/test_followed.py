@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from calve.changes.plan import UnreadableError
+from calve.changes.plan import UnreadFileError
 from calve.observe.log import Log
 from calve.sources.iceberg.followed import FollowedTable
 
@@ -21,7 +21,7 @@ def test_a_step_that_spark_cannot_read_is_read_once_more_by_iceberg(
     )
     answers = [True, False]
     planner = SimpleNamespace(read_by_iceberg=lambda _: answers.pop(0))
-    errors = [UnreadableError("encoding RLE", step="changes")] * fails
+    errors = [UnreadFileError("encoding RLE", step="changes")] * fails
     written: Any = object()
 
     def write(*_: object) -> Any:
@@ -35,6 +35,6 @@ def test_a_step_that_spark_cannot_read_is_read_once_more_by_iceberg(
     if fails == 1:
         assert table.write(nothing, nothing, nothing, 1) is written
     else:
-        with pytest.raises(UnreadableError):
+        with pytest.raises(UnreadFileError):
             table.write(nothing, nothing, nothing, 1)
     assert "Spark cannot read a file of it (encoding RLE)" in caplog.text

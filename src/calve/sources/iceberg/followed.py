@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from calve.changes.diff import Selection
-from calve.changes.plan import ADDED, ALL, DELETED, REMOVED, Plan, Planner, UnreadableError, reading
+from calve.changes.plan import ADDED, ALL, DELETED, REMOVED, Plan, Planner, UnreadFileError, reading
 from calve.changes.record import events
 from calve.changes.snapshot import History, SnapshotStep, difference, joined, steps
 from calve.changes.spark_columns import with_binary_places
@@ -193,7 +193,7 @@ class FollowedTable:
         """
         try:
             return self._write(spools, offset, step, most_bytes)
-        except UnreadableError as error:
+        except UnreadFileError as error:
             if not self._changes.read_by_iceberg():
                 raise
             reason = f"Spark cannot read a file of it ({error.message}), so Iceberg's slower reader does"

@@ -1,12 +1,14 @@
 """With the state on an object store a standby takes over from a driver that was killed, paused or cut off.
 
 Whatever the source is, events come all the time; who wakes up finds that it was replaced. In the end the table has
-each event of files once, equals the table of a database, or has each event once that was answered 200.
+each event of files once, equals the table of a database with its key and a column masked, or has each event once that
+was answered 200.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import http.client
 import itertools
 import json
@@ -34,10 +36,17 @@ KILLS = int(os.environ.get("CALVE_KILLS", "3"))
 QUICK = {"auto_create": True, "flush_interval": "100ms", "commit_interval": "300ms"}
 ROWS = 2_000
 CLIENTS = 4
+KEY = "the key of the masks"
+MASK = {
+    "key": KEY,
+    "columns": [{"names": ["id"], "action": "hash"}, {"names": ["name"], "action": "format", "keep_first": 1}],
+}
 
 
-def pipeline(source: dict[str, Any], **sink: Any) -> str:
-    return json.dumps({"orders": {"source": source, "sink": [{"iceberg": {**QUICK, **sink}}]}})
+def pipeline(source: dict[str, Any], *processors: dict[str, Any], **sink: Any) -> str:
+    return json.dumps(
+        {"orders": {"source": source, "processor": [*processors], "sink": [{"iceberg": {**QUICK, **sink}}]}}
+    )
 
 
 class Changes:
@@ -51,8 +60,9 @@ class Changes:
         self._source = source
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._change)
-        run("create table app.item (id bigint primary key, v int)")
-        run(f"insert into app.item values {', '.join(f'({number}, 0)' for number in range(ROWS))}")
+        run("create table app.item (id bigint primary key, v int, name varchar(20))")
+        rows = ", ".join(f"({number}, 0, 'n{number}')" for number in range(ROWS))
+        run(f"insert into app.item values {rows}")
 
     def yaml(self) -> str:
         [(kind, own)] = self._source.items()
@@ -62,20 +72,28 @@ class Changes:
             "ssl_mode": "disable",
             "tables": {"include": ["app.*"]},
         }
-        return pipeline({kind: {**options, **own}}, table_identifier='shop.${getMetadata("table_name")}')
+        name = 'shop.${getMetadata("table_name")}'
+        return pipeline({kind: {**options, **own}}, {"mask": MASK}, table_identifier=name)
 
     def begin(self) -> None:
         self._thread.start()
 
-    def end(self) -> list[tuple[int, ...]]:
+    def end(self) -> list[tuple[Any, ...]]:
         self._ended.set()
         self._thread.join()
-        return [(int(row[0] or 0), int(row[1] or 0)) for row in self._run("select id, v from app.item")]
+        return [
+            (
+                hmac.digest(KEY.encode(), str(id).encode(), "sha256").hex(),
+                int(v or 0),
+                f"n{'*' * (len(name or '') - 1)}",
+            )
+            for id, v, name in self._run("select id, v, name from app.item")
+        ]
 
-    def rows(self, driver: Calve) -> list[tuple[int, ...]]:
+    def rows(self, driver: Calve) -> list[tuple[Any, ...]]:
         """Return the rows as Spark reads them, which knows deletes by key."""
         rows = Calve(driver.folder, self.yaml(), self._spark).shared_spark().table("lakehouse.shop.item").toArrow()
-        return list(zip(rows["id"].to_pylist(), rows["v"].to_pylist(), strict=True))
+        return [(row["id"], row["v"], row["name"]) for row in rows.to_pylist()]
 
     def _change(self) -> None:
         chance = random.Random()
@@ -84,7 +102,8 @@ class Changes:
             statements = (
                 f"update app.item set v = v + 1 where id between {id} and {id + 20}",
                 f"delete from app.item where id = {id}",
-                f"insert into app.item values ({number}, 1)",
+                f"update app.item set id = {number}, name = 'n-{number}' where id = {id}",
+                f"insert into app.item values ({number}, 1, 'new')",
             )
             self._run(chance.choice(statements))
             if self._ended.wait(0.02):

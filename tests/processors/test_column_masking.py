@@ -62,6 +62,15 @@ def test_one_step_gives_what_each_value_has_by_itself(
     assert at_once == one_by_one or (entry.action, one_by_one) == ("fixed", ("by text",))
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+def test_the_first_time_of_a_unit_does_not_wrap_around(unit: str) -> None:
+    entry = ColumnMask(names=["a"], action="year")
+    column = pa.array([-(2**63), 0]).view(pa.timestamp(unit))
+    with mock.patch.object(ColumnMasking, "_at_once", return_value=None):
+        by_one = outcome(ColumnMasking(entry, MaskColumns(columns=[entry])), column)
+    assert outcome(ColumnMasking(entry, MaskColumns(columns=[entry])), column) == by_one
+
+
 @pytest.mark.parametrize("action", ["hash", "format"])
 def test_a_text_that_is_no_utf8_is_told_and_the_others_are_masked(action: Any) -> None:
     broken = pa.Array.from_buffers(pa.string(), 2, pa.array([b"a", b"\xff"], pa.binary()).buffers())

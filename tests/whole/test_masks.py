@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
+from calve.dashboard.access import AccessRules
+from calve.dashboard.app import App
+from calve.dashboard.history import SampleHistory
+from calve.dashboard.server import history_file
+from calve.observe.metrics import StatusCollector
+from calve.observe.status_file import read_all
+from dashboard.conftest import Visitor
 from event.envelope.debezium import envelope, field, wrapped
 from kit.running import Calve
 from services.postgres import PASSWORD, Postgres
@@ -23,6 +31,8 @@ YAML = """
 people:
   source:
     file: {path: "in/*.ndjson", codec: {debezium: {}}}
+  notify:
+    - file: {path: notes.ndjson}
   processor:
     - mask:
         key: "%s"
@@ -63,6 +73,20 @@ def canaries(folder: Path, *without: str) -> list[str]:
     return [str(path) for path in files if CANARY.encode() in path.read_bytes()]
 
 
+def pages(state: Path) -> dict[str, str]:
+    """Return the metrics, and the pages of the dashboard, as somebody sees them who has logged in."""
+    visitor = Visitor(App(str(state), SampleHistory(history_file(str(state))), AccessRules("")))
+    paths = ["", "/rejects", "/table?name=app.people", "/definition", "/log"]
+    shown = {path: visitor.get(f"/pipelines/people{path}").answer for path in paths}
+    assert {answer.status for answer in shown.values()} == {200}
+    assert b"NOT_COERCIBLE" in shown["/rejects"].body
+    registry = CollectorRegistry()
+    registry.register(StatusCollector(lambda: read_all(str(state))[0]))
+    return {path: answer.body.decode() for path, answer in shown.items()} | {
+        "metrics": generate_latest(registry).decode()
+    }
+
+
 def test_change_rows_are_masked_in_both_images_and_a_replay_takes_masked_letters_as_they_are(
     calve: Callable[..., Calve],
 ) -> None:
@@ -84,8 +108,12 @@ def test_change_rows_are_masked_in_both_images_and_a_replay_takes_masked_letters
     assert (str(column.field_type), column.doc) == ("string", "masked: hash, key first")
     letters = job.dead_letters("people")
     assert sorted(letter["code"] for letter in letters) == ["MALFORMED"] * 2 + ["NOT_COERCIBLE", "PROCESSOR_FAILED"]
-    shown = [job.call(*words).output for words in (("dlq", "show", "pipelines.yaml"), ("status", "--json"))]
-    assert CANARY not in "".join([*shown, tried.output, job.said()])
+    commands = ("dlq show", "status --json", "show app.people", "tables", "changes app.people", "doctor")
+    shown = {command: job.call(*command.split()).output for command in commands} | pages(job.folder / "calve-state")
+    assert hashed(f"{CANARY}9@x.de") in shown["show app.people"] + shown["changes app.people"]
+    assert {place for place, text in shown.items() if CANARY in text} == set()
+    assert CANARY not in tried.output + job.said()
+    assert "table.committed" in (job.folder / "notes.ndjson").read_text()
     assert canaries(job.folder, "in") == []
     job.configure(YAML % (KEY, "upsert: true"))
     job.call("sql", "ALTER TABLE app.people ALTER COLUMN n TYPE string")

@@ -27,7 +27,8 @@ TYPED = "_typed"
 """struct, not null, instead of `event`, beside `_schema`: a row of a typed source. Its text is made only when it is
 needed (`event.typed`)."""
 ORIGINAL = "_original"
-"""binary, only if events come from envelopes or processors: what was read, byte for byte, for dead letters."""
+"""binary, only if events come from envelopes or processors: what was read, byte for byte, for dead letters; a struct if
+processors changed the columns of typed rows, then its text is made when it is needed."""
 PART = "event_part"
 """string, only if a processor splits events: which part of the original event this is, as in `0.2`; null: the whole.
 Dead letters keep it as metadata, so that a replay writes only this part."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from calve.event.columns import EVENT, TYPED
+from calve.event.columns import EVENT, ORIGINAL, TYPED
 from calve.event.json_text import to_json
 
 __all__ = ["is_typed", "joinable", "with_decimals_as_strings", "with_text"]
@@ -22,13 +22,19 @@ def is_typed(rows: pa.Table) -> bool:
 
 
 def with_text(rows: pa.Table) -> pa.Table:
-    """Return rows with the column `event`; JSON text replaces typed values."""
+    """Return rows with the column `event`; JSON text replaces typed values, those of `_original`, too."""
     if not is_typed(rows):
         return rows
-    values = pa.Table.from_struct_array(rows[TYPED])
+    if ORIGINAL in rows.column_names and pa.types.is_struct(rows[ORIGINAL].type):
+        rows = rows.set_column(rows.column_names.index(ORIGINAL), ORIGINAL, _texts(rows[ORIGINAL]))
+    return rows.set_column(rows.column_names.index(TYPED), EVENT, _texts(rows[TYPED]))
+
+
+def _texts(rows: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the JSON text of typed rows (binary)."""
+    values = pa.Table.from_struct_array(rows)
     has_strings = any(field.metadata == _STRINGS for field in values.schema)
-    texts = to_json(values, decimals_as_strings=True) if has_strings else to_json(values)
-    return rows.set_column(rows.column_names.index(TYPED), EVENT, texts)
+    return to_json(values, decimals_as_strings=True) if has_strings else to_json(values)
 
 
 def with_decimals_as_strings(rows: pa.StructArray) -> pa.StructArray:

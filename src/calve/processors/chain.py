@@ -13,8 +13,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.arrays import Mask, RowNumbers
-from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, PART, ROW, SCHEMA
+from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, PART, ROW, SCHEMA, TYPED
 from calve.event.reject import REJECTS, Reject, rejects_table
+from calve.event.typed import is_typed, with_text
 from calve.event.validate_json import validated, whole_array
 from calve.expression.scope import TAGS
 from calve.processors.declared_rows import declared_after
@@ -24,6 +25,7 @@ from calve.processors.event_batch import EventBatch
 from calve.processors.expressions import Compiler
 from calve.processors.program import CoreProgram, ProgramResult
 from calve.processors.step import ProcessorSettings, ProcessorStep
+from calve.processors.typed_program import TypedProgram
 from calve.settings.pipeline import Plugin
 
 __all__ = ["Chain", "Processed", "Processors", "compiled"]
@@ -118,9 +120,19 @@ class Chain:
         self.labels = [f"{path.partition('.')[0]} {name}" for name, path, _ in processors.entries]
         self._steps: list[list[ProcessorStep]] = [list(value.steps(compiler)) for _, _, value in processors.entries]
         self._program = CoreProgram(self._steps)
+        self._columns = TypedProgram([step for steps in self._steps for step in steps])
+
+    @property
+    def needs_text(self) -> bool:
+        """Whether typed rows must become texts before they are processed."""
+        return not self._columns.is_known or self._processors.effects is None
 
     def run(self, events: pa.Table) -> Processed:
         """Process a batch with the column `event` (and perhaps `malformed`, and `_original` of decoded values)."""
+        if is_typed(events):
+            if (processed := self._of_columns(events)) is not None:
+                return processed
+            events = with_text(events)
         events = events.drop_columns([name for name in (JSON, ROW) if name in events.column_names])
         done = None if PART in events.column_names else self._program.run(whole_array(events[EVENT]))
         remaining = np.ones(len(events), bool) if done is None else done.left | _has_reason(events)
@@ -137,6 +149,22 @@ class Chain:
         return Processed(
             outcome.rows(), malformed, lost, pa.concat_tables(outcome.failed_rows), outcome.dropped, outcome.added
         )
+
+    def _of_columns(self, events: pa.Table) -> Processed | None:
+        """Process typed rows by their columns; None if their texts must be processed."""
+        typed = (
+            None
+            if self.needs_text or _has_reason(events) is not False
+            else self._columns.run(whole_array(events[TYPED]))
+        )
+        if typed is None:
+            return None
+        rows, originals = self._without_working(events), events[TYPED]
+        rows = rows.set_column(rows.column_names.index(TYPED), TYPED, typed)
+        rows = rows if ORIGINAL in rows.column_names else rows.append_column(ORIGINAL, originals)
+        for name in self._processors.sets:
+            rows = rows.append_column(name, pa.nulls(len(rows), pa.string()))
+        return Processed(rows, REJECTS.empty_table(), rejects_table(()), rows.slice(0, 0), 0, 0)
 
     def _go_on(self, events: pa.Table, done: ProgramResult, chosen: Mask, outcome: _Found) -> None:
         """Process the chosen events, with which the program is done, by the other processors."""

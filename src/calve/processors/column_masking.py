@@ -22,6 +22,8 @@ _REMEMBERED = 4096
 """The masked values that each mask remembers: keys and names come again."""
 _EPOCH = datetime.date(1970, 1, 1)
 _DAYS = (datetime.date.min - _EPOCH).days, (datetime.date.max - _EPOCH).days
+_LEAST = -(1 << 63)
+"""The earliest time of a unit; the year of the first nanoseconds begins before it."""
 _PER_DAY = {unit: 86_400 * 1000**power for power, unit in enumerate(("s", "ms", "us", "ns"))}
 
 
@@ -116,9 +118,10 @@ def _truncated(column: pa.Array, unit: str) -> pa.Array | None:
 
 
 def _are_within(numbers: pa.Array, per_day: int) -> bool:
-    """Return whether times have years of four digits, given as so many units a day since 1970."""
+    """Return whether times and their years' beginnings have years of four digits, given as so many units a day."""
     first, last = pc.min_max(numbers).as_py().values()
-    return first is None or (first // per_day >= _DAYS[0] and last // per_day <= _DAYS[1])
+    earliest = max(_DAYS[0], _LEAST // per_day + 366)
+    return first is None or (first // per_day >= earliest and last // per_day <= _DAYS[1])
 
 
 def _plain_texts(column: pa.Array) -> pa.Array:

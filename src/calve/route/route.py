@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from calve.compiled import events as core
 from calve.event import duckdb_session
-from calve.event.columns import EVENT, JSON, OPERATION, PICKED, SINK, TYPED
+from calve.event.columns import EVENT, JSON, OPERATION, ORIGINAL, PICKED, SINK, TYPED
 from calve.event.operation import Operation, operation_sql
 from calve.event.reject import Code, reject_rows
 from calve.event.typed import is_typed
@@ -210,7 +210,8 @@ class Router:
             return _chosen(duckdb_session.run(sql, events=choices[1]) if evaluated is None else evaluated, choices[0])
         if not self.reads_fields and (evaluated := self._joined(rows)) is not None:
             return evaluated
-        return duckdb_session.run(sql, events=rows.drop_columns([TYPED]) if is_typed(rows) else rows)
+        structs = {TYPED, ORIGINAL}.intersection(rows.column_names) if is_typed(rows) else ()
+        return duckdb_session.run(sql, events=rows.drop_columns([*structs]))
 
     def _choices(self, rows: pa.Table) -> tuple[pa.Array, pa.Table] | None:
         """Return for each row the number of what is read of it, and a table of all that is read; None: too much."""

@@ -90,8 +90,8 @@ class EventPath:
         self._record_keys = KeyedDecoder(job.record_keys) if job.record_keys else None
         self._chain = Chain(job.processors, job.time_tenths) if job.processors else None
         self._router = Router([sink.route for sink in job.sinks])
-        steps = (self._envelopes, self._record_keys, self._chain)
-        needs_text |= self._router.reads_fields or any(step is not None for step in steps)
+        needs_text |= self._router.reads_fields or bool(self._envelopes or self._record_keys)
+        needs_text |= self._chain is not None and self._chain.needs_text
         self._needs_text = needs_text or not self._needs.isdisjoint((EVENT, JSON))
         self._orders = 0
         # Conversion itself finds malformed events, so a single table needs no check before it.

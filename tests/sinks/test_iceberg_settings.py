@@ -287,6 +287,17 @@ def test_columns_are_kept_only_where_older_rows_are_looked_for() -> None:
         assert sink(f"{options}{mode}").partial_updates == "keep"
 
 
+def test_row_ids_are_kept_by_position_on_version_3() -> None:
+    options = (
+        "table_identifier: a.b, operation: '${/op}', identifier_columns: [id], auto_create: true, keep_row_ids: true"
+    )
+    (found,) = errors(options)
+    assert found.startswith("keep_row_ids: rows have ids from format version 3")
+    (found,) = errors(f"{options}, table_properties: {{format-version: '3'}}, write_mode: equality-delete")
+    assert found.startswith("keep_row_ids: needs the place of the older row")
+    assert sink(f"{options}, table_properties: {{format-version: '3'}}").keep_row_ids
+
+
 @pytest.mark.parametrize("column", ["at", "day", "place.since"])
 def test_an_event_time_is_a_column_of_a_time_or_a_date(column: str) -> None:
     assert sink(f"table_identifier: a.b, event_time: {column}, {TIMED}").event_time == column

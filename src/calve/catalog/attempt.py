@@ -6,7 +6,7 @@ Through py4j alone a commit takes a hundred calls, and each file two more.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -73,12 +73,16 @@ class Attempt:
         identifier: Namespace and name of the table.
         java: The Java object.
         trust: What the table may decide.
+
+    Attributes:
+        superseded: The paths of staged data files that are not in its snapshots, because other files have their rows.
     """
 
     def __init__(self, identifier: str, java: Any, trust: Trust) -> None:
         self._identifier = identifier
         self._java = java
         self._trust = trust
+        self.superseded = set[str]()
 
     @property
     def table(self) -> Any:
@@ -147,8 +151,14 @@ class Attempt:
         texts = msgspec.json.encode(files).decode(), json.dumps(summary)
         called(self._java, "change", branch, texts[0], added, removed, texts[1])
 
-    def own(self, files: Sequence[ContentFile]) -> None:
-        """Note data files that were written for this attempt: it removes them if it is refused."""
+    def own(self, files: Sequence[ContentFile], superseded: Iterable[str] = ()) -> None:
+        """Note data files that were written for this attempt: it removes them if it is refused.
+
+        Args:
+            files: The files.
+            superseded: The paths of staged files whose rows they have.
+        """
+        self.superseded.update(superseded)
         if files:
             called(self._java, "own", json.dumps([file.file_path for file in files]))
 

@@ -23,9 +23,19 @@ from calve.state.durable import local_path
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 
-__all__ = ["ROW_ID", "UPDATED", "StoredFile", "chosen_rows", "default_column", "id_of", "opened", "with_lineage"]
+__all__ = [
+    "LINEAGE_VERSION",
+    "ROW_ID",
+    "UPDATED",
+    "StoredFile",
+    "chosen_rows",
+    "default_column",
+    "id_of",
+    "opened",
+    "with_lineage",
+]
 
-_LINEAGE_VERSION = 3
+LINEAGE_VERSION = 3
 """The format version with row ids."""
 ROW_ID, UPDATED = "_row_id", "_last_updated_sequence_number"
 _ROW_ID, _UPDATED = 2147483540, 2147483539
@@ -74,7 +84,7 @@ def with_lineage(table: Table) -> Table:
     Raises:
         UnsupportedError: It has a column of such a name.
     """
-    if table.format_version < _LINEAGE_VERSION:
+    if table.format_version < LINEAGE_VERSION:
         return table
     schema = json.loads(table.schema_json)
     names = {str(field["name"]) for field in _LINEAGE}

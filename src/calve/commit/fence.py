@@ -240,7 +240,7 @@ def _attempt(
             return Outcome()
         swapped = swap(begun, target.branch, (mark.key(target.branch), mark.text(batches[-1])))
         added = {file.file_path: file for batch in batches for file in adapted[batch]}.values()
-        _remove_files(begun, _deletes(added) if chosen.merges else needless)
+        _remove_files(begun, {*(_deletes(added) if chosen.merges else needless), *begun.superseded})
     return _outcome(batches, added, swapped, began=_is_new(state), is_all=batches == chosen.waiting)
 
 
@@ -384,7 +384,7 @@ def _needless_deletes(files: Mapping[int, Sequence[ContentFile]]) -> set[str]:
 
 
 def _remove_files(begun: Attempt, paths: Collection[str]) -> None:
-    """Delete staged files that no snapshot references: their keys were merged, or match no row."""
+    """Delete staged files that no snapshot references: merged keys, keys without a row, rows written again."""
     if not paths:
         return
     io = begun.table.io()

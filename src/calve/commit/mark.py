@@ -27,6 +27,7 @@ class CommitTarget:
             `main`, or empty if the table has no snapshot.
         write_mode: How equality deletes among the files are committed: as they are, by position, or by a MERGE.
         keys: Finds rows by an index of their keys; None: by a scan.
+        keeps_row_ids: Whether a row that is replaced by position keeps its id.
     """
 
     identifier: str
@@ -34,6 +35,7 @@ class CommitTarget:
     branch: str = "main"
     write_mode: WriteMode = EQUALITY_DELETE
     keys: BranchKeys | None = field(default=None, compare=False)
+    keeps_row_ids: bool = False
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,14 @@ import pyarrow as pa
 from calve.arrays import RowNumbers
 from calve.catalog.attempt import Attempt
 from calve.catalog.catalog import Catalog
+from calve.catalog.data_files import LINEAGE_VERSION
 from calve.catalog.trust import refuse_java_class
 from calve.commit.branch_files import BranchPlan
 from calve.commit.branch_keys import BranchKeys
 from calve.commit.key_search import KeySearch, SearchedFile, UnsearchableError
 from calve.commit.mark import CommitTarget
 from calve.commit.merge_source import staged_file
+from calve.commit.row_ids import OlderIds, RowsWithIds, older_ids, rows_with_ids
 from calve.commit.updated_rows import UpdatedRows, is_update, updated_rows
 from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import called
@@ -70,18 +72,19 @@ def delete_by_position(
         return False
     keys, has_updates = _staged_keys(table, batches)
     java = java_class(catalog.spark.jvm, __name__, "Positions").newInstance()
-    data = list({file.file_path: file for files in batches.values() for file in files if file.is_data}.values())
     plan = BranchPlan(java, begun, target.branch)
     try:
         searches = [KeySearch(table, ids, parts) for ids, parts in keys.items()]
         positions = distinct_rows(_found(plan, searches, batches, target.keys))
-        updated = UpdatedRows()
+        updated, ids = UpdatedRows(), _older_ids(java, table, target, searches, positions)
         if has_updates:
-            updated = updated_rows(java, table, _only(searches), batches, positions)
+            updated = updated_rows(java, table, _only(searches), batches, positions, ids)
     except UnsearchableError:
         return False
-    begun.own(updated.files)
-    summary, added = reject(updated.letters), [*data, *updated.files]
+    again = rows_with_ids(table, ids, batches, positions) if ids else RowsWithIds()
+    begun.own([*updated.files, *again.files], again.replaced)
+    data, positions = again.others(batches, positions)
+    summary, added = {**reject(updated.letters), **again.summary}, [*data, *updated.files, *again.files]
     hidden = write_deletes(java, data, positions) if positions else 0
     if hidden:
         begun.delete(target.branch, added, java.added(), java.removed(), summary)
@@ -90,6 +93,14 @@ def delete_by_position(
     if target.keys:
         target.keys.committing(plan, sum(map(len, positions.values())) - hidden)
     return True
+
+
+def _older_ids(
+    java: Any, table: Table, target: CommitTarget, searches: Sequence[KeySearch], positions: Mapping[str, RowNumbers]
+) -> OlderIds | str | None:
+    """Return the ids that rows keep, or why they cannot; None: they need not."""
+    keeps = target.keeps_row_ids and table.format_version >= LINEAGE_VERSION
+    return older_ids(java, table, searches, positions) if keeps else None
 
 
 def _found(

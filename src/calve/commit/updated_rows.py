@@ -7,7 +7,6 @@ its id.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,10 +17,11 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from calve.arrays import RowNumbers
-from calve.catalog.data_files import UPDATED, StoredFile, chosen_rows, id_of, opened, with_lineage
+from calve.catalog.data_files import UPDATED, StoredFile, id_of, opened, with_lineage
 from calve.commit.key_search import KeySearch, UnsearchableError, reading
+from calve.commit.older_rows import READERS, OlderFile, older_files, read_rows
 from calve.commit.partial_updates import BatchPart, PartKind, apply_updates
-from calve.engine.java.errors import called
+from calve.commit.row_ids import OlderIds
 from calve.errors import UnsupportedError
 from calve.record.content_file import ContentFile
 from calve.record.target import RowStream
@@ -34,7 +34,6 @@ from calve.write.writer import Writers
 
 __all__ = ["UpdatedRows", "is_update", "updated_rows"]
 
-_READERS = 8
 _WRITTEN_ROWS = 65_536
 _MOST_OPEN = 256
 _STREAM = RowStream(0, "")
@@ -53,21 +52,18 @@ class UpdatedRows(NamedTuple):
     letters: Mapping[int, Sequence[bytes]] = {}
 
 
-class _OlderFile(NamedTuple):
-    """A data file with older rows: which ones, and its batch; 0: the table has it."""
-
-    file: StoredFile
-    batch: int
-    rows: RowNumbers
-
-
 def is_update(schema: pa.Schema) -> bool:
     """Return whether a staged file of keys has updates that lack columns."""
     return ABSENT in schema.names
 
 
 def updated_rows(
-    java: Any, table: Table, search: KeySearch, batches: _Batches, positions: Mapping[str, RowNumbers]
+    java: Any,
+    table: Table,
+    search: KeySearch,
+    batches: _Batches,
+    positions: Mapping[str, RowNumbers],
+    ids: OlderIds | str | None = None,
 ) -> UpdatedRows:
     """Apply the staged updates of batches to the rows that a search has found; the attempt deletes these.
 
@@ -77,6 +73,7 @@ def updated_rows(
         search: Of the keys.
         batches: Staged files.
         positions: The older rows of each file; some may be deleted already.
+        ids: Those that rows of earlier batches of the commit get, if rows keep their ids.
 
     Raises:
         UnsearchableError: Only Spark can read a file, or knows which of its rows are deleted.
@@ -90,11 +87,12 @@ def updated_rows(
     parts = [
         _staged(table, search, batch, file) for batch, files in batches.items() for file in files if not file.is_data
     ]
-    with ThreadPoolExecutor(_READERS, "calve-rows") as pool:
-        older = [*_in_table(java, positions), *_in_batches(batches, positions)]
+    with ThreadPoolExecutor(READERS, "calve-rows") as pool:
+        older = [*older_files(java, positions), *_in_batches(batches, positions)]
         parts += [part for part in pool.map(lambda file: _read(written, file), older) if len(part.rows)]
     applied = apply_updates(search, written, parts)
-    return UpdatedRows(_written(written, applied.rows), applied.letters)
+    rows = ids.filled(applied.rows) if isinstance(ids, OlderIds) else applied.rows
+    return UpdatedRows(_written(written, rows), applied.letters)
 
 
 def _staged(table: Table, search: KeySearch, batch: int, file: ContentFile) -> BatchPart:
@@ -106,52 +104,19 @@ def _staged(table: Table, search: KeySearch, batch: int, file: ContentFile) -> B
             return BatchPart(batch, kind, staged.read(use_threads=False))
         ids, rows = {id_of(field) for field in staged.schema_arrow}, staged.metadata.num_rows
     names = [field.name for field in arrow_schema(partial.schema) if id_of(field) in ids]
-    [part] = [_rows(partial, StoredFile(file.file_path), np.arange(rows))]
+    [part] = [read_rows(partial, StoredFile(file.file_path), np.arange(rows))]
     return BatchPart(batch, kind, part.select(names))
 
 
-def _in_table(java: Any, positions: Mapping[str, RowNumbers]) -> list[_OlderFile]:
-    """Return the files of the table with live older rows.
-
-    Raises:
-        UnsearchableError: Equality deletes apply to one.
-    """
-    described = json.loads(called(java, "olderFiles", json.dumps(list(positions))))
-    if described is None:
-        raise UnsearchableError("equality deletes apply to older rows")
-    older = []
-    for path, first_row_id, has_deletes in described:
-        hidden = np.frombuffer(called(java, "deleted", path), "<i8") if has_deletes else np.zeros(0, np.int64)
-        older.append(_OlderFile(StoredFile(path, 0, first_row_id), 0, np.setdiff1d(positions[path], hidden)))
-    return older
-
-
-def _in_batches(batches: _Batches, positions: Mapping[str, RowNumbers]) -> list[_OlderFile]:
+def _in_batches(batches: _Batches, positions: Mapping[str, RowNumbers]) -> list[OlderFile]:
     """Return the staged files with older rows."""
     staged = {file.file_path: batch for batch, files in batches.items() for file in files if file.is_data}
-    return [_OlderFile(StoredFile(path), staged[path], rows) for path, rows in positions.items() if path in staged]
+    return [OlderFile(StoredFile(path), staged[path], rows) for path, rows in positions.items() if path in staged]
 
 
-def _read(table: Table, older: _OlderFile) -> BatchPart:
-    rows = _rows(table, older.file, older.rows)
+def _read(table: Table, older: OlderFile) -> BatchPart:
+    rows = read_rows(table, older.file, older.rows)
     return BatchPart(older.batch, PartKind.ROW, rows.drop_columns([UPDATED]) if UPDATED in rows.column_names else rows)
-
-
-def _rows(table: Table, file: StoredFile, numbers: RowNumbers) -> pa.Table:
-    """Read rows of a file, with the table's columns.
-
-    Raises:
-        UnsearchableError: Only Spark can read them as the table has them now.
-        SinkUnavailableError: The file cannot be read at the moment.
-    """
-    chosen = np.zeros(int(numbers.max(initial=-1)) + 1, bool)
-    chosen[numbers] = True
-    with reading(file.path):
-        try:
-            parts = list(chosen_rows(file, table, chosen))
-        except pa.ArrowException as error:
-            raise UnsearchableError(str(error)) from error
-    return pa.concat_tables(parts) if parts else pa.Table.from_batches([], arrow_schema(table.schema))
 
 
 def _written(table: Table, rows: pa.Table) -> list[ContentFile]:

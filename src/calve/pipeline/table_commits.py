@@ -126,7 +126,8 @@ class TableCommits:
         uuid = next(iter(entries.values()))[0].uuid
         is_indexed = beside(table.branch) == table.branch and self._tables.may_index_keys(table.catalog, table.table)
         keys = self._keys.of(table, uuid) if is_indexed else None
-        target = CommitTarget(table.table, uuid, table.branch, _write_mode(entries), keys)
+        keeps_row_ids = self._tables.keeps_row_ids(table.catalog, table.table)
+        target = CommitTarget(table.table, uuid, table.branch, _write_mode(entries), keys, keeps_row_ids)
         try:
             outcome = self._append_or_rewrite(table, target, entries)
         except CalveError as error:

@@ -83,6 +83,10 @@ class PipelineTables:
         limits = [tables.equality_delete_limit for tables in self if tables.has(catalog, table)]
         return min((limit for limit in limits if limit), default=0)
 
+    def keeps_row_ids(self, catalog: str, table: str) -> bool:
+        """Return whether rows of a table keep their ids when they are replaced."""
+        return any(tables.keeps_row_ids for tables in self if tables.has(catalog, table))
+
     def may_index_keys(self, catalog: str, table: str) -> bool:
         """Return whether all sinks of a table allow an index of its keys."""
         return all(tables.may_index_keys for tables in self if tables.has(catalog, table))

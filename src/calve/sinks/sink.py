@@ -143,6 +143,7 @@ class SinkTables(Protocol):
         max_open_writers: The most files that a task keeps open.
         equality_delete_limit: The most rows of equality deletes of a table; 0: no limit.
         may_index_keys: Whether commits may keep an index of the keys of a table.
+        keeps_row_ids: Whether a row that is replaced keeps its id.
     """
 
     catalogs: Mapping[str, Catalog]
@@ -154,6 +155,7 @@ class SinkTables(Protocol):
     max_open_writers: int
     equality_delete_limit: int
     may_index_keys: bool
+    keeps_row_ids: bool
 
     @property
     def key_fields(self) -> frozenset[str]:

@@ -133,6 +133,8 @@ def _of_key(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
         yield "key_column", f"{settings.key_column} is in metadata_columns; choose another column"
     if settings.full_row:
         yield from _of_full_row(settings)
+    if settings.keep_row_ids and settings.write_mode != "merge-on-read":
+        yield "keep_row_ids", "needs the place of the older row: set write_mode: merge-on-read"
     columns = {column.name: column.type for column in settings.schema.columns} if settings.schema else None
     for index, name in enumerate(settings.key_columns):
         if columns is not None and not {name, name.partition(".")[0]} & columns.keys():
@@ -171,6 +173,8 @@ def _of_format_version(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
         yield "table_properties.format-version", "must be 2 or 3: version 1 has no row-level deletes"
     if version != "3" and settings.auto_create:
         yield from _variants(settings)
+        if settings.keep_row_ids:
+            yield "keep_row_ids", "rows have ids from format version 3: add table_properties: {format-version: 3}"
     if version != "3" and settings.auto_create and (settings.schema or settings.column_types or settings.schemas):
         yield from _of_defaults(settings)
 

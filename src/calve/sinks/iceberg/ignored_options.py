@@ -45,6 +45,8 @@ def ignored_options(table: Table, settings: IcebergSettings) -> Iterator[str]:
         differing.append(f"format-version is {table.format_version}, not {version}")
     if table.format_version < 3 and settings.inferred_types.has_defaults:
         yield f"the defaults of column_types are only for tables of format version 3; {table.identifier} has none"
+    if settings.keep_row_ids and table.format_version < 3:
+        yield f"keep_row_ids is for tables of format version 3; {table.identifier} has {table.format_version}"
     if differing:
         yield (
             f"table_properties are only for new tables; of {table.identifier} {', '.join(differing)}. "

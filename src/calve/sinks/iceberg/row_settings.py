@@ -57,6 +57,11 @@ class RowSettings(SinkSettings):
         "that is cheap, in a large table by an index of the keys on the local disk, about 25 bytes a row. `never`: "
         "always by a scan.",
     )
+    keep_row_ids: bool = option(
+        False,
+        "An updated row keeps its `_row_id` (format version 3), so that readers of changes pair its old and new values "
+        "without a key. A commit with `write_mode: merge-on-read` then writes such rows a second time.",
+    )
     partial_updates: Literal["null", "keep"] = option(
         "null",
         "Columns that the event of an UPDATE lacks: `null` sets them to null, `keep` keeps the values of the older "

@@ -78,6 +78,7 @@ class IcebergTables:
         self.max_open_writers = settings.max_open_writers
         self.equality_delete_limit = settings.equality_delete_limit or 0
         self.may_index_keys = settings.key_index == "auto"
+        self.keeps_row_ids = settings.keep_row_ids
 
     @property
     def key_fields(self) -> frozenset[str]:

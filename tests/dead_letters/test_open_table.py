@@ -35,4 +35,4 @@ def test_a_table_that_entries_do_not_fit_is_refused(fields: tuple[NestedField, .
 
 def test_a_table_whose_files_cannot_be_written_is_refused() -> None:
     with pytest.raises(UnsupportedError):
-        check_letters(replace(table(*LETTERS.fields), properties={"write.format.default": "orc"}))
+        check_letters(replace(table(*LETTERS.fields), properties={"write.format.default": "lance"}))

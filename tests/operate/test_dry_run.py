@@ -234,8 +234,8 @@ def test_partitions_that_do_not_go_together_refuse_the_table(fields: list[str]) 
 
 
 def test_a_table_of_another_file_format_is_the_error_of_a_run() -> None:
-    pipeline = sink("a.b", auto_create=True, write_properties={"write.format.default": "orc"})
-    with pytest.raises(UnsupportedError, match="requires orc files"):
+    pipeline = sink("a.b", auto_create=True, write_properties={"write.format.default": "lance"})
+    with pytest.raises(UnsupportedError, match="requires lance files"):
         tried(pipeline, '{"x": 1}')
 
 

@@ -53,17 +53,19 @@ def _heard(monkeypatch):
 
 
 def test_a_table_that_wants_other_files_is_held_alone_and_its_events_rejected_with_the_reason(caplog):
-    made = targets(orc={"write.format.default": "orc"}, fine={})
+    made = targets(orc={"write.format.default": "lance"}, fine={})
     for name in ("orc", "fine"):
         made.fit(name, None)
     known = made.known()
     assert isinstance(known["fine"], Table)
-    assert known["orc"] == Absent("SINK_REFUSED", "Table orc requires orc files, but Calve writes only Parquet")
+    assert known["orc"] == Absent(
+        "SINK_REFUSED", "Table orc requires lance files, but Calve writes only Parquet, Avro and ORC"
+    )
     assert "write_properties: {write.format.default: parquet}" in caplog.text
 
 
 def test_it_is_told_once_and_looked_at_anew_with_each_batch(caplog):
-    made = targets(orc={"write.format.default": "orc"})
+    made = targets(orc={"write.format.default": "lance"})
     for _ in range(3):
         made.begin_batch()
         made.fit("orc", None)
@@ -101,7 +103,7 @@ def test_a_replay_of_dead_letters_is_no_pipeline_under_a_new_name():
 
 
 def test_a_survey_loads_what_exists_and_makes_nothing():
-    made = targets(orc={"write.format.default": "orc"}, fine={})
+    made = targets(orc={"write.format.default": "lance"}, fine={})
     assert [made.find(name) for name in ("fine", "fine", "orc", "new")] == [True, True, False, False]
     assert list(made.known()) == ["fine"]
     assert made.catalog.asked == ["fine", "orc", "new"]
@@ -119,14 +121,14 @@ def test_a_survey_ends_where_the_catalog_does_not_answer(monkeypatch):
 
 
 def test_write_properties_decide_instead_of_the_table():
-    made = targets(write_properties={"write.format.default": "parquet"}, orc={"write.format.default": "orc"})
+    made = targets(write_properties={"write.format.default": "parquet"}, orc={"write.format.default": "lance"})
     made.fit("orc", None)
     assert isinstance(made.known()["orc"], Table)
 
 
 def test_the_one_table_of_a_sink_that_wants_other_files_ends_the_start():
-    made = targets("orc", orc={"write.format.default": "orc"})
-    with pytest.raises(UnsupportedError, match="orc files"):
+    made = targets("orc", orc={"write.format.default": "lance"})
+    with pytest.raises(UnsupportedError, match="lance files"):
         made.open()
 
 
@@ -387,3 +389,31 @@ def test_of_many_tables_those_that_no_recent_batch_used_are_loaded_again_when_th
     assert made.find("b")
     assert made.find("d")
     assert before < len(made.catalog.asked) <= before + 2
+
+
+@pytest.mark.parametrize(
+    ("kind", "properties", "options", "said"),
+    [
+        ("variant", {}, {}, "is to have avro files, which cannot hold v (variant)"),
+        (
+            "time",
+            {},
+            {"upsert": True, "identifier_columns": ["id"]},
+            "finds the rows for changes of avro files, cannot",
+        ),
+        ("string", {"calve.full-rows": "true"}, {"operation": "${/op}"}, "has avro files and no key"),
+        ("time", {}, {}, ""),
+        ("string", {}, {"upsert": True, "identifier_columns": ["id"]}, ""),
+        ("variant", {}, {"write_properties": {"write.format.default": "parquet"}}, ""),
+    ],
+)
+def test_what_only_parquet_can_have_refuses_a_table_of_another_format_with_the_way_out(kind, properties, options, said):
+    fields = [("id", "long", True), ("v", kind, False)]
+    schema = schema_from_columns([{"name": name, "type": text, "required": must} for name, text, must in fields])
+    avro = {"write.format.default": "avro", **properties}
+    spec = '{"spec-id":0,"fields":[]}'
+    made = Table("a.b", "u", "/t", schema.model_dump_json(), spec, format_version=3, properties=avro)
+    sink = SinkTargets(Tables({"a.b": made}), IcebergSettings(table_identifier="${/t}", **options), None, Log("p"))
+    sink.fit("a.b", None)
+    found = sink.known()["a.b"]
+    assert (said in found.reason) if said else isinstance(found, Table)

@@ -62,7 +62,7 @@ def test_a_false_positive_share_outside_of_0_and_1_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("wish", "words"),
     [
-        ({"write.format.default": "avro"}, "avro files"),
+        ({"write.format.default": "lance"}, "lance files"),
         ({f"{PARQUET}compression-codec": "lzo"}, "the compression codec 'lzo'"),
         ({"encryption.key-id": "k"}, "encrypted files"),
         ({"write.location-provider.impl": "org.me.Mine"}, "org.me.Mine"),

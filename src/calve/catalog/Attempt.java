@@ -282,6 +282,16 @@ public class Attempt {
     finish(transaction.newDelete().deleteFromRowFilter(Expressions.alwaysTrue()), branch, summary);
   }
 
+  /** Data files, from JSON. */
+  public List files(String files) throws Exception {
+    Map specs = transaction.table().specs();
+    List found = new ArrayList();
+    for (Iterator nodes = JsonUtil.mapper().readTree(files).elements(); nodes.hasNext();) {
+      found.add(read((JsonNode) nodes.next(), specs));
+    }
+    return found;
+  }
+
   /** Note data files that were written for this attempt, as JSON: a refused one removes them. */
   public void own(String paths) throws Exception {
     for (Iterator nodes = JsonUtil.mapper().readTree(paths).elements(); nodes.hasNext();) {

@@ -151,6 +151,10 @@ class Attempt:
         texts = msgspec.json.encode(files).decode(), json.dumps(summary)
         called(self._java, "change", branch, texts[0], added, removed, texts[1])
 
+    def java_files(self, files: Sequence[ContentFile]) -> Any:
+        """Return staged files as a Java list of `ContentFile`."""
+        return called(self._java, "files", msgspec.json.encode(files).decode())
+
     def own(self, files: Sequence[ContentFile], superseded: Iterable[str] = ()) -> None:
         """Note data files that were written for this attempt: it removes them if it is refused.
 

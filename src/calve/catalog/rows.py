@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyiceberg.expressions import AlwaysTrue
 from pyiceberg.io import pyarrow as pyarrow_files
 from pyiceberg.io.pyarrow import ArrowProjectionVisitor, ArrowScan, schema_to_pyarrow
-from pyiceberg.manifest import DataFile, DataFileContent, ManifestEntry
+from pyiceberg.manifest import DataFile, DataFileContent, FileFormat, ManifestEntry
 from pyiceberg.schema import Schema, prune_columns
 from pyiceberg.table import FileScanTask, ManifestGroupPlanner, Table
 from pyiceberg.types import NestedField
@@ -30,6 +30,8 @@ from calve.table.schema import is_variant, path_of
 
 __all__ = ["TableRows"]
 
+_READABLE = (FileFormat.PARQUET, FileFormat.PUFFIN)
+"""PyIceberg reads no Avro, and not every column of ORC."""
 _PLACE = "_place"
 """The number of a row in its batch."""
 
@@ -91,9 +93,7 @@ class TableRows:
         try:
             self.schema = _with_json(schema_to_pyarrow(self._table.schema(), include_field_ids=False), table.schema())
         except (ValueError, NotImplementedError, TypeError) as error:
-            name = ".".join(table.name())
-            message = f"The table {name} has columns that only Spark reads: {error}"
-            raise UnsupportedError(message, step="read", target=name, hint="calve changes reads it") from error
+            raise _unreadable(table, "columns", str(error)) from error
 
     def reader(self, columns: Sequence[str] | None = None) -> pa.RecordBatchReader:
         """Return the rows as a stream, those of the newest files first; None: with all columns."""
@@ -149,6 +149,8 @@ class TableRows:
 
         def is_planned(entry: ManifestEntry) -> bool:
             file, sequence = entry.data_file, entry.sequence_number or 0
+            if file.file_format not in _READABLE:
+                raise _unreadable(self._table, f"files ({file.file_format.value})")
             if file.content != DataFileContent.EQUALITY_DELETES:
                 sequences[file.file_path] = sequence
                 return True
@@ -159,6 +161,12 @@ class TableRows:
             return sequences, deletes, []
         planner = ManifestGroupPlanner(self._table.metadata, self._table.io)
         return sequences, deletes, list(planner.plan_files(snapshot.manifests(self._table.io), is_planned))
+
+
+def _unreadable(table: Table, what: str, why: str = "") -> UnsupportedError:
+    name = ".".join(table.name())
+    message = f"The table {name} has {what} that only Spark reads{why and ': '}{why}"
+    return UnsupportedError(message, step="read", target=name, hint=f"calve changes {name} reads it")
 
 
 def _with_json(schema: pa.Schema, columns: Schema) -> pa.Schema:

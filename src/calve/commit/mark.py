@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from calve.commit.branch_keys import BranchKeys
@@ -28,6 +28,7 @@ class CommitTarget:
         write_mode: How equality deletes among the files are committed: as they are, by position, or by a MERGE.
         keys: Finds rows by an index of their keys; None: by a scan.
         keeps_row_ids: Whether a row that is replaced by position keeps its id.
+        write_as: The format and the write properties of its data files, if they are not committed as they were staged.
     """
 
     identifier: str
@@ -36,6 +37,7 @@ class CommitTarget:
     write_mode: WriteMode = EQUALITY_DELETE
     keys: BranchKeys | None = field(default=None, compare=False)
     keeps_row_ids: bool = False
+    write_as: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from calve.commit.full_row_deletes import delete_full_rows
 from calve.commit.mark import CommitTarget
 from calve.commit.merge import merge_changes
 from calve.commit.positions import delete_by_position
+from calve.commit.reformat import reformatted
 from calve.engine.java.errors import unforeseen_errors
 from calve.errors import InvariantError
 from calve.record.content_file import ContentFile
@@ -85,7 +86,7 @@ def stage(catalog: Catalog, begun: Attempt, target: CommitTarget, files: _Batche
         return tuple(files)
     if any(is_of_full_rows(file) for file in staged):
         return _stage_full_rows(catalog, begun, target, files, report)
-    if target.write_mode == MERGE_ON_READ:
+    if target.write_mode == MERGE_ON_READ and not target.write_as:
         with unforeseen_errors(_STEP, target.identifier):
             fail_if("commit.stage", lambda: [file.file_path for file in staged])
             if delete_by_position(catalog, begun, target, files, lambda letters: _rejected(report, files, letters)):
@@ -179,6 +180,7 @@ def _stage(
             catalog.spark.describe(summary.get(_WHO[0], "calve"), f"merge into {target.identifier}")
             lost = merge_changes(catalog, begun.transaction, target.branch, target.write_mode, deletes)
             files, deletes = [file for file in files if file.is_data], []
+        files = [*deletes, *reformatted(catalog, begun, target, [file for file in files if file.is_data])]
         stage = begun.change if deletes else begun.append
         stage(target.branch, files, _counted(summary, lost_before + len(lost)))
     return lost

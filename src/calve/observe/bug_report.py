@@ -50,13 +50,15 @@ class BugReports:
             causes: The errors.
         """
         files = sorted({self._written(cause) for cause in causes})
+        foreseen = next((cause.hint for cause in causes if cause.hint and not getattr(cause, "evidence", "")), "")
         for table, count in events.items():
             self._log.warning(
                 f"{many(count, 'event')}{f' of {table}' if table else ''} could not be processed and became "
                 f"dead letters (UNPROCESSABLE); all other events of batch {batch} are written",
                 batch=batch,
                 table=table,
-                hint=f"This is a bug in Calve. Please report it and attach {', '.join(map(str, files))} "
+                hint=foreseen
+                or f"This is a bug in Calve. Please report it and attach {', '.join(map(str, files))} "
                 "(versions and a traceback, no events)",
             )
 

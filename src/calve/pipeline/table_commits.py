@@ -127,7 +127,8 @@ class TableCommits:
         is_indexed = beside(table.branch) == table.branch and self._tables.may_index_keys(table.catalog, table.table)
         keys = self._keys.of(table, uuid) if is_indexed else None
         keeps_row_ids = self._tables.keeps_row_ids(table.catalog, table.table)
-        target = CommitTarget(table.table, uuid, table.branch, _write_mode(entries), keys, keeps_row_ids)
+        how = _write_mode(entries), keys, keeps_row_ids, _write_as(entries)
+        target = CommitTarget(table.table, uuid, table.branch, *how)
         try:
             outcome = self._append_or_rewrite(table, target, entries)
         except CalveError as error:
@@ -270,6 +271,12 @@ class TableCommits:
         with self._lock:
             waiting = self._progress.waiting()
         self._status.staged(*waiting)
+
+
+def _write_as(entries: Mapping[int, Entries]) -> Mapping[str, str]:
+    """Return how the data files of a table are written by now."""
+    newest = (entry.write_as for batch in sorted(entries, reverse=True) for entry in entries[batch])
+    return next(newest, {})
 
 
 def _write_mode(entries: Mapping[int, Entries]) -> WriteMode:

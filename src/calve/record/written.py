@@ -40,6 +40,8 @@ class StagedFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"comm
         write_mode: How the deletes among the files reach the table.
         event_times: The latest event time by origin, in microseconds since the epoch.
         commit_rejects: Where the commit's dead letters go, if it may find any.
+        write_as: The format and the write properties of the table's data files, if it is not Parquet: then the commit
+            writes them again.
         late: How many events were late: the table was complete through their time when their batch was begun.
     """
 
@@ -54,6 +56,7 @@ class StagedFiles(msgspec.Struct, frozen=True, omit_defaults=True, rename={"comm
     event_times: dict[str, int] = {}
     commit_rejects: CommitRejects | None = None
     late: int = 0
+    write_as: dict[str, str] = {}
 
     @property
     def ref(self) -> BranchRef:

@@ -48,6 +48,7 @@ class Limit(enum.Flag):
     NO_IDENTITY = enum.auto()  # PyIceberg, iceberg-rust and DuckDB cannot read tables partitioned by its values
     NO_MERGE = enum.auto()  # Spark has no such type, or MERGE cannot write it
     NO_ORDER = enum.auto()  # Java compares UUIDs as signed numbers: by bounds it would skip files that hold the value
+    PARQUET_ONLY = enum.auto()  # Iceberg writes it into no other files
     NO_ELEMENT = enum.auto()  # Spark's vectorized reader fails on it in lists and maps
     ALWAYS_NULL = enum.auto()  # cannot be required, nor partition a table
 
@@ -123,7 +124,7 @@ PRIMITIVES = (
     Primitive("binary", iceberg.BinaryType, pa.large_binary(), json="base64", bound="bytes",
         spark="binary", field="bytes", core="binary", wider="", limits=Limit.NONE),
     Primitive("variant", VariantType, VARIANT, json="any", bound="", spark="variant",
-        field="string", core="", wider="", limits=Limit.NO_KEY | Limit.NO_ELEMENT),
+        field="string", core="", wider="", limits=Limit.NO_KEY | Limit.NO_ELEMENT | Limit.PARQUET_ONLY),
     Primitive("unknown", iceberg.UnknownType, pa.null(), json="null", bound="",
         spark="void", field="null", core="unknown", wider="", limits=Limit.NO_MERGE | Limit.ALWAYS_NULL),
     Primitive("decimal(P,S)", iceberg.DecimalType, lambda kind: pa.decimal128(*kind.root), json="decimal",

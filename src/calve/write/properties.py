@@ -10,8 +10,13 @@ import pyarrow as pa
 
 from calve.errors import UnsupportedError
 
-__all__ = ["Bloom", "WriteProperties"]
+__all__ = ["FORMAT", "PARQUET", "Bloom", "WriteProperties", "format_of", "written_as"]
 
+FORMAT = "write.format.default"
+PARQUET = "parquet"
+"""The format of all files that tasks write."""
+
+_FORMATS = (PARQUET, "avro", "orc")
 _PARQUET = "write.parquet."
 _METRICS = "write.metadata.metrics."
 _CODECS = {"uncompressed": "none"} | {name: name for name in ("zstd", "gzip", "snappy", "lz4", "lz4_raw", "brotli")}
@@ -202,9 +207,21 @@ def _codec(table: str, name: str) -> str:
     return codec
 
 
+def format_of(properties: Mapping[str, str]) -> str:
+    """Return the format of a table's data files, in lower case."""
+    return properties.get(FORMAT, PARQUET).lower()
+
+
+def written_as(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties by which a commit writes a table's data files again; empty if they are Parquet."""
+    kind = format_of(properties)
+    given = {key: text for key, text in properties.items() if key.startswith((f"write.{kind}.", _METRICS))}
+    return {} if kind == PARQUET else {**given, FORMAT: kind}
+
+
 def _refuse(table: str, properties: Mapping[str, str]) -> None:
-    if (kind := properties.get("write.format.default", "parquet").lower()) != "parquet":
-        raise _unsupported(table, f"{kind} files", "write.format.default: parquet", "Parquet")
+    if (kind := format_of(properties)) not in _FORMATS:
+        raise _unsupported(table, f"{kind} files", f"{FORMAT}: parquet", "Parquet, Avro and ORC")
     if properties.get("encryption.key-id"):
         raise _unsupported(table, "encrypted files", "", "files without encryption")
     for key in ("write.location-provider.impl", "write.py-location-provider.impl"):

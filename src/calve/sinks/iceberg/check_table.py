@@ -11,8 +11,13 @@ from calve.sinks.iceberg.settings import IcebergSettings
 from calve.table.kinds import Limit, primitive
 from calve.table.loaded import Table
 from calve.table.spark_types import check_types
+from calve.write.properties import PARQUET, format_of
 
-__all__ = ["check_has_deletes", "check_table", "key_fault", "missing"]
+__all__ = ["check_has_deletes", "check_has_key", "check_table", "key_fault", "missing"]
+
+_AS_PARQUET = (
+    "ALTER TABLE … SET TBLPROPERTIES ('write.format.default'='parquet'): files of both formats may be in a table"
+)
 
 
 def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColumns) -> None:
@@ -28,11 +33,47 @@ def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColum
             target=table.identifier,
             hint="Set schema_evolution: true, which adds columns, or choose other columns",
         )
+    kind = format_of({**table.properties, **settings.write_properties})
+    if kind != PARQUET:
+        _check_format(table, kind)
     if settings.changes and settings.write_mode == EQUALITY_DELETE:
         _check_key(table, Key(table, settings.key_columns))
-    if settings.changes and settings.write_mode == COPY_ON_WRITE:
-        option = f"write_mode: {settings.write_mode}"
-        check_types(table, option, Limit.NO_MERGE, "start", f"Remove {option}")
+    elif settings.changes and (settings.write_mode == COPY_ON_WRITE or kind != PARQUET):
+        option, way_out = f"write_mode: {settings.write_mode}", f"Remove write_mode: {settings.write_mode}"
+        if kind != PARQUET:
+            option, way_out = f"changes of {kind} files", _AS_PARQUET
+        check_types(table, option, Limit.NO_MERGE, "start", way_out)
+
+
+def check_has_key(table: Table, settings: IcebergSettings) -> None:
+    """Check that rows without a key can be found by all their columns.
+
+    Raises:
+        UnsupportedError: Only Spark reads the files.
+    """
+    if (kind := format_of({**table.properties, **settings.write_properties})) != PARQUET:
+        raise UnsupportedError(
+            f"The table {table.identifier} has {kind} files and no key, so its rows cannot be found",
+            step="start",
+            target=table.identifier,
+            hint=_AS_PARQUET,
+        )
+
+
+def _check_format(table: Table, kind: str) -> None:
+    """Check that files of a format can have all columns.
+
+    Raises:
+        UnsupportedError: They cannot.
+    """
+    for name in table.schema.column_names:
+        if Limit.PARQUET_ONLY in primitive(column := table.schema.find_type(name)).limits:
+            raise UnsupportedError(
+                f"The table {table.identifier} is to have {kind} files, which cannot hold {name} ({column})",
+                step="start",
+                target=table.identifier,
+                hint=_AS_PARQUET,
+            )
 
 
 def key_fault(table: Table, settings: IcebergSettings, mirrors: Mirrors) -> str:

@@ -29,7 +29,7 @@ from calve.event.reject import Code
 from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.record.target import MERGE_ON_READ
-from calve.sinks.iceberg.check_table import check_table, key_fault, missing
+from calve.sinks.iceberg.check_table import check_has_key, check_table, key_fault, missing
 from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.existing_tables import ExistingTables
 from calve.sinks.iceberg.idle_tables import IdleTables
@@ -331,6 +331,8 @@ class SinkTargets:
             return
         own = self.settings.of(table.identifier)
         check_table(table, own, self._metadata)
+        if own.full_row or (own.changes and not own.key_columns and self.mirrors.has_full_rows(table)):
+            check_has_key(table, own)
         for complaint in check(table, {**table.properties, **self.settings.write_properties}):
             self._log.warning_once(f"the table {table.identifier} has {complaint}", table=table.identifier)
         for sentence in ignored_options(table, own):

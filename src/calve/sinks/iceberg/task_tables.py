@@ -24,6 +24,7 @@ from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.metadata_columns import BatchMetadata
 from calve.sinks.job import SinkJob
 from calve.table.loaded import Absent, Draft, Table
+from calve.write.properties import written_as
 from calve.write.writer import Written
 
 __all__ = ["TaskTables"]
@@ -203,6 +204,7 @@ class TaskTables(SinkJob):
             event_times=dict(times.latest) if times else {},
             late=times.late if times and stream.role is Role.ROWS else 0,
             commit_rejects=self._commit_rejects(stream, run) if stream.role is Role.PARTIAL else None,
+            write_as={} if are_letters else written_as({**written.table.properties, **self.write_properties}),
         )
 
     def _commit_rejects(self, stream: RowStream, run: str) -> CommitRejects:

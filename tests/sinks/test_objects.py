@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +65,29 @@ def test_objects_are_variants_with_their_lists_and_texts_by_pattern(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
+    ("objects", "kinds"),
+    [
+        ({"l": "map"}, {"l": "list<map<string, string>>", "n": "list<list<struct<12: a: optional long>>>"}),
+        (
+            {"l": "map", "l.element": "string", "n": "map"},
+            {"l": "list<string>", "n": "list<list<map<string, string>>>"},
+        ),
+        ({"n.element": "string"}, {"n": "list<list<string>>"}),
+    ],
+)
+def test_the_name_of_a_list_is_that_of_its_objects_unless_they_have_one(
+    tmp_path: Path, objects: dict[str, str], kinds: dict[str, str]
+) -> None:
+    lake = Lake(tmp_path, {**AUTO, "objects": objects})
+    lake.write(['{"id":1,"l":[{"a":1}],"n":[[{"a":1}]]}'])
+    found = columns(lake)
+    assert {name: re.sub(r"\d+: ", "", found[name]) for name in kinds} == {
+        name: re.sub(r"\d+: ", "", kind) for name, kind in kinds.items()
+    }
+    assert not lake.letters
+
+
+@pytest.mark.parametrize(
     ("options", "place"),
     [
         ({"objects": "variant"}, "objects"),
@@ -118,7 +142,9 @@ VALUES = st.recursive(
     max_leaves=5,
 )
 EVENTS = st.lists(
-    st.dictionaries(st.sampled_from(["a", "b", "c", "d", "rest", "B"]), VALUES, min_size=1), min_size=1, max_size=6
+    st.dictionaries(st.sampled_from(["a", "b", "c", "d", "rest", "Rest", "B"]), VALUES, min_size=1),
+    min_size=1,
+    max_size=6,
 )
 COLUMNS = [
     {"name": "a", "type": "map<string, string>"},

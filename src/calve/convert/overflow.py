@@ -30,7 +30,8 @@ __all__ = ["Overflow"]
 class Overflow:
     """Moves fields into the column for the overflow; for one thread (executor).
 
-    A top-level field with a part that has no column is there as a whole; its column has the other parts.
+    A top-level field with a part that has no column is there as a whole; its column has the other parts. So is a field
+    of the column's own name in any case: the table has the name, and no field is written there.
 
     Args:
         table: The table.
@@ -69,17 +70,13 @@ class Overflow:
 
     def _may_move(self, new: Node) -> bool:
         """Return whether one of these new fields might get no column."""
-        if not self._options.look_for_unknown or any(map(self._is_own, new.fields)):
+        if not self._options.look_for_unknown:
             return bool(new.fields)
         names = self._names.copy()
         return bool(refusal(new, self._columns, names)) or not all(
             below.kind is Kind.KNOWN or fits(ColumnPath(), name, below, names, self._options.types)
             for name, below in new.fields.items()
         )
-
-    def _is_own(self, name: str) -> bool:
-        """Return whether a field has the name of the column for the overflow."""
-        return folded(name) == folded(self._options.overflow)
 
     def _moved(self, text: Any) -> tuple[str, tuple[str, ...]]:
         """Return an event with its overflow, and the names of the fields that are there."""
@@ -123,6 +120,6 @@ class Overflow:
         """Return whether a field without a column is not written, or can become a column."""
         if not path.steps and name not in self._options.fields:
             return True
-        if not self._options.look_for_unknown or (not path.steps and self._is_own(name)):
+        if not self._options.look_for_unknown:
             return False
         return fits(path, name, node_of_value(item), names, self._options.types)

@@ -68,7 +68,6 @@ SECTIONS = {
         "opensearch: actions with conditions": "sinks/test_opensearch_lines.py::test_the_first_action_whose_condition_is_true_counts_and_a_delete_has_no_document",
         "dead letters in S3": "whole/test_dead_letters_on_s3.py::test_dead_letters_on_an_object_store_are_listed_shown_and_sent_again",
         "document_version": f"{PAGE}from the source's order",
-        "sink s3": f"{PAGE}not available; `calve try` prints, an Iceberg table is files",
     },
     "6. acknowledgments, shutdown": {
         "progress follows the commits": f"{PAGE}always: progress follows the commits",

@@ -24,7 +24,7 @@ from calve.event.exact_json import parse_object
 from calve.serde.avro.schema import parse
 from calve.serde.settings import SchemaSettings
 from calve.sinks.kafka.avro import avro_writer
-from calve.sinks.kafka.encoder import ValueEncoder
+from calve.sinks.kafka.encoder import Encoding, RecordEncoder
 from calve.sinks.kafka.settings import KafkaSinkSettings
 from calve.sinks.kafka.sink import record_options
 from calve.sinks.records.shape import compile_shape
@@ -170,13 +170,13 @@ def test_values_begin_with_the_id_of_their_topics_schema(registry: Registry) -> 
     assert list(settings.check()) == []
     events = pa.table({"json": ['{"id": 1}', '{"id": "x"}', '{"id": 2}']})
     records = compile_shape(record_options(settings), ()).records(events, ALL_FIELDS)
-    encoder = ValueEncoder(settings.schema or SchemaSettings(), None)
+    encoder = RecordEncoder(Encoding(settings.schema or SchemaSettings(), "avro"), None)
     encoded = encoder.encode(("a", "none"), np.array([0, 0, 1], np.int32), records)
     assert encoded.texts.to_pylist() == [b"\0" + number.to_bytes(4, "big") + b"\2", None, None]
     assert encoded.operations.to_pylist() == [0, None, None]
     assert encoded.rejects["code"].to_pylist() == ["SINK_REFUSED", "UNKNOWN_SCHEMA"]
     with pytest.raises(SinkRefusedError, match="The subject none-value of the registry cannot be used"):
-        ValueEncoder(settings.schema or SchemaSettings(), "none").check()
+        RecordEncoder(Encoding(settings.schema or SchemaSettings(), "avro"), "none").check()
 
 
 def test_avro_needs_a_registry_and_nothing_else_has_a_schema() -> None:

@@ -32,6 +32,7 @@ def test_all_metadata_of_a_record_is_told():
         "kafka_key": "k",
         "kafka_timestamp": 1234,
         "kafka_timestamp_type": "CreateTime",
+        "kafka_record": '["aw==",[["h","MQ=="],["n",null],["h","Mg=="],["b","/w=="]]]',
     }
 
 

@@ -224,6 +224,7 @@ def test_headers_keys_and_times_are_told(kafka_broker: Kafka, topic: str):
             "kafka_key": "key",
             "kafka_timestamp": 1_700_000_000_123,
             "kafka_headers": '{"h":"1"}',
+            "kafka_record": '["a2V5",[["h","MQ=="]]]',
         }
     ]
 

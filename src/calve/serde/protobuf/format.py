@@ -14,7 +14,7 @@ from calve.serde.protobuf.plan import plan
 from calve.serde.protobuf.schema import Schema
 from calve.serde.protobuf.tokens import ProtoError
 
-__all__ = ["FORMAT", "Protobuf"]
+__all__ = ["FORMAT", "Protobuf", "parsed"]
 
 _FIRST = (0,)
 
@@ -31,7 +31,7 @@ class Protobuf:
             UnsupportedSchemaError: It is not proto2 or proto3.
         """
         try:
-            return _Plan(_schema(schema), _schema(reader) if reader else None, has_indexes=schema.id >= 0)
+            return _Plan(parsed(schema), parsed(reader) if reader else None, has_indexes=schema.id >= 0)
         except ProtoError as error:
             raise UnsupportedSchemaError(str(error)) from error
 
@@ -79,7 +79,12 @@ class _Plan:
         return self._decoders[indexes]
 
 
-def _schema(schema: WriterSchema) -> Schema:
+def parsed(schema: WriterSchema) -> Schema:
+    """Return a schema with all that it refers to.
+
+    Raises:
+        ProtoError: A file is not proto2 or proto3.
+    """
     files: dict[str, str] = {}
     waiting = list(schema.references)
     while waiting:

@@ -52,6 +52,7 @@ class MessageColumn:
         enum: The type of an enum.
         doc: The comment at the field.
         is_declared: Whether the schema says the `default`, which a new column then has, too.
+        message: The full name of a struct's message.
     """
 
     name: str
@@ -64,6 +65,7 @@ class MessageColumn:
     enum: Enum | None = field(default=None, repr=False)
     doc: str = field(default="", compare=False)
     is_declared: bool = field(default=False, compare=False)
+    message: str = field(default="", compare=False)
 
     @cached_property
     def by_number(self) -> Mapping[int, MessageColumn]:
@@ -126,7 +128,7 @@ class _Planner:
             name: at for at, name in enumerate(dict.fromkeys(field.oneof for field in message.fields if field.oneof))
         }
         columns = tuple(self._field(field, message, oneofs.get(field.oneof, -1), path) for field in message.fields)
-        return MessageColumn("", 0, "struct", of=columns)
+        return MessageColumn("", 0, "struct", of=columns, message=message.name)
 
     def _field(self, declared: MessageField, message: MessageType, oneof: int, path: tuple[str, ...]) -> MessageColumn:
         self._count += 1

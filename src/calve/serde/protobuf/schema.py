@@ -59,6 +59,22 @@ class Schema:
             raise ProtoError(f"The schema has no message with the indexes [{index_text}]")
         return message
 
+    def indexes(self, name: str) -> tuple[int, ...]:
+        """Return Confluent's indexes of a message of the file by its full name; empty: the first message.
+
+        Raises:
+            ProtoError: The file declares none of this name.
+        """
+        if not name and self._file.messages:
+            return (0,)
+        messages, path = tuple(self._file.messages), list[int]()
+        while outer := [at for at, message in enumerate(messages) if f"{name}.".startswith(f"{message.name}.")]:
+            path.append(outer[0])
+            if messages[outer[0]].name == name:
+                return tuple(path)
+            messages = messages[outer[0]].messages
+        raise ProtoError(f"The file declares no message {name}" if name else "The file declares no message")
+
     def named(self, name: str) -> MessageType:
         """Return a message by its full name.
 

@@ -18,11 +18,10 @@ from calve.event.exact_json import Number
 from calve.serde.avro.defaults import encoded
 from calve.serde.avro.schema import EXACT, NO_DEFAULT, RecordField, Type
 from calve.serde.format import UnsupportedSchemaError
+from calve.sinks.kafka.binary import Write, varint
 
-__all__ = ["Write", "avro_writer"]
+__all__ = ["avro_writer"]
 
-Write = Callable[[Any, bytearray], None]
-"""Appends the binary of a JSON value (`exact_json`); raises `MismatchError`."""
 _MOST_DIGITS = 38
 _NATURAL = {bool: {"boolean"}, dict: {"record", "map"}, list: {"array"}, Number: {"int", "long", "float", "double"}}
 """The types that a JSON value has by itself; the other branches of a union come after them."""
@@ -112,11 +111,7 @@ def _leaf_value(kind: Type) -> Write:
 
 
 def _long(number: int, out: bytearray) -> None:
-    rest = (number << 1) ^ (number >> 63)
-    while rest > 0x7F:
-        out.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    out.append(rest)
+    varint((number << 1) ^ (number >> 63), out)
 
 
 def _bytes(data: bytes, out: bytearray) -> None:

@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from calve.columns.fields import ALL_FIELDS, Fields
 from calve.convert.by_table import TableOfRow
-from calve.serde.settings import SchemaSettings
 from calve.sinks.job import EventPreview, SinkJob, Work
-from calve.sinks.kafka.encoder import ValueEncoder
+from calve.sinks.kafka.encoder import Encoding, RecordEncoder
 from calve.sinks.kafka.settings import KafkaSinkSettings
 from calve.sinks.kafka.transaction import send
 from calve.sinks.records.record import OutgoingRecord
@@ -32,7 +31,7 @@ class RecordJob(SinkJob):
         batch: The number of the batch.
         time_ms: The time of the batch, in milliseconds since the epoch.
         fields: The fields of an event that are written.
-        schema: Where the schemas of values are; None: values are JSON.
+        encoding: How values and keys are encoded; None: they are JSON and text.
     """
 
     settings: KafkaSinkSettings
@@ -41,7 +40,7 @@ class RecordJob(SinkJob):
     batch: int
     time_ms: int
     fields: Fields = ALL_FIELDS
-    schema: SchemaSettings | None = None
+    encoding: Encoding | None = None
 
     def conversion_key(self, table: str) -> Hashable:
         """Return one key for all topics."""
@@ -67,7 +66,7 @@ class RecordWriter(BatchWriter):
     def __init__(self, job: RecordJob, work: Work) -> None:
         super().__init__(work, job.shape, job.fields, job.time_ms)
         self._job = job
-        self._encoder = ValueEncoder(job.schema, job.route.table.static) if job.schema else None
+        self._encoder = RecordEncoder(job.encoding, job.route.table.static) if job.encoding else None
 
     def encoded(self, targets: Sequence[str], target_of_row: TableOfRow, records: EventRecords) -> EventRecords:
         """Return records with their values in the format of the sink."""

@@ -74,16 +74,22 @@ class KafkaSinkSettings(KafkaAccess, SinkSettings):
         {}, "Headers of each record: names, and texts with `${…}`; without a value a header is left out.",
         check=_check_headers,
     )  # fmt: skip
-    serde_format: Literal["json", "debezium", "avro"] = option(
+    serde_format: Literal["json", "debezium", "avro", "protobuf"] = option(
         "json",
         "`json`: the event; a delete is a tombstone (a record without a value). `debezium`: the envelope of Debezium "
-        "with `before`, `after` and `op`; a delete is followed by a tombstone. `avro`: as `json`, with values that "
-        "are encoded by the schema of the topic's subject, see `schema`.",
+        "with `before`, `after` and `op`; a delete is followed by a tombstone. `avro` and `protobuf`: as `json`, "
+        "with values that are encoded by the schema of the topic's subject, see `schema`.",
     )
     schema: SchemaSettings | None = option(
         None,
-        "The schema registry, if `serde_format` is avro. `subject` is by default `<topic>-value`, `version` the one "
-        "to write.",
+        "The schema registry, if `serde_format` is avro or protobuf, or `key_format` is. `subject` is by default "
+        "`<topic>-value`, `version` the one to write. `key_format: avro` or `protobuf` encodes keys, too.",
+    )
+    key_subject: str | None = option(
+        None, "The subject of keys, if they are encoded. Default: `<topic>-key`.", minimum=1
+    )
+    message: str = option(
+        "", "The Protobuf message of values, by its full name, e.g. `shop.Order`. Default: the first of the file."
     )
     operation: str | None = option(
         None,
@@ -135,13 +141,26 @@ class KafkaSinkSettings(KafkaAccess, SinkSettings):
         if self.dlq == "":
             yield "dlq", "needs a location; leave it out for <state>/<pipeline>/dlq"
 
+    @property
+    def value_format(self) -> str:
+        """The format of values that have a schema; empty: they have none."""
+        return self.serde_format if self.serde_format in ("avro", "protobuf") else ""
+
     def _check_schema(self) -> Iterator[tuple[str, str]]:
-        if (self.serde_format == "avro") != (self.schema is not None):
-            yield "schema", "is for serde_format: avro, which needs it, e.g. schema: {registry_url: https://…:8081}"
+        key_format = self.schema.key_format if self.schema else "text"
+        if bool(self.value_format or key_format != "text") != (self.schema is not None):
+            yield (
+                "schema",
+                "is for serde_format: avro or protobuf, which needs it: schema: {registry_url: https://…:8081}",
+            )
         elif self.schema is not None and self.schema.registry_url is None:
             yield "schema", "needs registry_url: each value begins with the id of its schema"
-        elif self.schema is not None and self.schema.key_format != "text":
-            yield "schema.key_format", "keys are text"
+        if key_format == "json_schema":
+            yield "schema.key_format", "keys can be text, avro or protobuf"
+        if key_format == "text" and self.key_subject:
+            yield "key_subject", "is for keys with a schema: schema: {key_format: avro}"
+        if self.message and self.serde_format != "protobuf":
+            yield "message", "is for serde_format: protobuf"
 
     def faults(
         self, stream: str | None, has_keys: bool, metadata: Mapping[str, pa.DataType]

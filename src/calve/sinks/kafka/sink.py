@@ -12,7 +12,7 @@ from calve.expression import compile_format
 from calve.route.gates import gates
 from calve.route.route import SinkRoute
 from calve.sinks.kafka.brokers import Brokers
-from calve.sinks.kafka.encoder import ValueEncoder
+from calve.sinks.kafka.encoder import Encoding, RecordEncoder
 from calve.sinks.kafka.job import RecordJob
 from calve.sinks.kafka.settings import KafkaSinkSettings
 from calve.sinks.records.shape import RecordOptions, compile_shape
@@ -47,7 +47,7 @@ class KafkaSink:
         self.dead_letters = DeadLetterLocation(
             opening.dead_letters, opening.letters_storage({}), limits=opening.letters_limits
         )
-        self._schema = settings.schema.with_text() if settings.schema else None
+        self._encoding = _encoding(settings)
         self.flush_seconds = settings.flush_interval.total_seconds()
         self.max_batch_bytes = int(settings.max_batch_bytes)
 
@@ -84,7 +84,7 @@ class KafkaSink:
             batch,
             time_tenths * 100,
             self._fields,
-            self._schema,
+            self._encoding,
         )
 
 
@@ -119,5 +119,15 @@ def check(settings: KafkaSinkSettings, creates: bool) -> None:
     faults = brokers.unusable([topic] if topic else [], creates)
     for name, code in faults.items():
         raise brokers.refused_topic(name, code)
-    if settings.schema:
-        ValueEncoder(settings.schema.with_text(), topic).check()
+    if encoding := _encoding(settings):
+        RecordEncoder(encoding, topic).check()
+
+
+def _encoding(settings: KafkaSinkSettings) -> Encoding | None:
+    """Return how records are encoded; None: not at all."""
+    schema = settings.schema
+    if schema is None:
+        return None
+    key = "" if schema.key_format == "text" else schema.key_format
+    names = settings.key_subject, settings.message, bool(settings.key_columns)
+    return Encoding(schema.with_text(), settings.value_format, key, *names)

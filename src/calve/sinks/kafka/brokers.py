@@ -12,19 +12,23 @@ from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
 from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
 from calve.sinks.kafka.refusals import OF_TOPICS, BatchMark
 from calve.sinks.kafka.settings import KafkaSinkSettings
-from calve.sources.kafka.client import ClientTrouble
+from calve.sources.kafka.client import LOGIN_HINT, ClientTrouble
 
-__all__ = ["ANSWER_SECONDS", "Brokers"]
+__all__ = ["ANSWER_SECONDS", "UNAUTHORIZED", "Brokers"]
 
 ANSWER_SECONDS = 15.0
-_UNAUTHORIZED = {
-    KafkaError.GROUP_AUTHORIZATION_FAILED,
-    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
-    KafkaError.TOPIC_AUTHORIZATION_FAILED,
-    KafkaError.SASL_AUTHENTICATION_FAILED,
-    KafkaError._AUTHENTICATION,
+_OF_TOPIC = "Allow Calve's user DESCRIBE, WRITE and READ on the topic"
+_OF_GROUP = "Allow Calve's user READ and DESCRIBE on groups whose names begin with `calve-`"
+_OF_ID = "Allow Calve's user WRITE and DESCRIBE on transactional ids that begin with `calve-`"
+UNAUTHORIZED = {
+    KafkaError.TOPIC_AUTHORIZATION_FAILED: _OF_TOPIC,
+    KafkaError.GROUP_AUTHORIZATION_FAILED: _OF_GROUP,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: _OF_ID,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED: "Create the topic, or allow Calve's user CREATE on it or on the cluster",
+    KafkaError.SASL_AUTHENTICATION_FAILED: LOGIN_HINT,
+    KafkaError._AUTHENTICATION: LOGIN_HINT,
 }
+"""What to do where a broker refuses Calve's user, by its code."""
 _LOADING = {
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
@@ -32,6 +36,8 @@ _LOADING = {
     KafkaError.UNSTABLE_OFFSET_COMMIT,
 }
 """A coordinator's codes for a moment later: it moved, or a transaction is about to end."""
+_NEEDED = {AclOperation.WRITE, AclOperation.READ}
+"""Of a topic: records, and the offset of a transaction."""
 _MISSING_SECONDS = 5.0
 """How long a topic that the brokers do not know may be one that they do not know yet."""
 
@@ -122,13 +128,11 @@ class Brokers:
         """Return Calve's error for one of librdkafka."""
         cause = error.args[0] if isinstance(error, KafkaException) else None
         code = cause.code() if isinstance(cause, KafkaError) else None
-        if code in _UNAUTHORIZED and isinstance(cause, KafkaError):
-            hint = (
-                "Allow Calve's user to write and read the topics, to read groups and to write transactional ids whose "
-                "names begin with `calve-`"
-            )
-            return self._refused(f"Kafka refuses {what}: {cause.str()}", hint)
+        if code in UNAUTHORIZED and isinstance(cause, KafkaError):
+            return self._refused(f"Kafka refuses {what}: {cause.str().rstrip('.')}", UNAUTHORIZED[code])
         self._admin.poll(0)  # delivers the client's errors
+        if reason := self.trouble.refused_login:
+            return self._refused(reason, LOGIN_HINT)
         failed = self.trouble.unavailable(what)
         passing = (None, KafkaError._TIMED_OUT, KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN)
         message = failed.message if code in passing else f"Kafka at {self.trouble.servers} fails {what}: {cause}"
@@ -137,9 +141,7 @@ class Brokers:
     def refused_topic(self, name: str, code: int) -> CalveError:
         """Return the error of a topic that takes no records, if all events of a sink go to it."""
         hint = "Create it, or set `create_topic: true`" if code in OF_TOPICS else "Correct `topic`"
-        if code == KafkaError.TOPIC_AUTHORIZATION_FAILED:
-            hint = "Allow Calve's user to write it"
-        return self._refused(f"Kafka refuses the topic {name}: {KafkaError(code).str()}", hint)
+        return self._refused(f"Kafka refuses the topic {name}: {KafkaError(code).str()}", UNAUTHORIZED.get(code, hint))
 
     def _missing(self, codes: Mapping[str, int]) -> set[str]:
         return {name for name, code in codes.items() if code == KafkaError.UNKNOWN_TOPIC_OR_PART}
@@ -157,7 +159,7 @@ class Brokers:
             except (KafkaException, TimeoutError) as error:
                 codes[name] = self._code_of_topic(error, f"topic {name}")
             else:
-                if operations and not operations & {AclOperation.WRITE, AclOperation.ALL}:
+                if operations and AclOperation.ALL not in operations and not operations >= _NEEDED:
                     codes[name] = KafkaError.TOPIC_AUTHORIZATION_FAILED
         return codes
 
@@ -177,7 +179,9 @@ class Brokers:
                 cause = error.args[0] if error.args else None
                 if isinstance(cause, KafkaError) and cause.code() == KafkaError.TOPIC_ALREADY_EXISTS:
                     continue
-                codes[name] = self._code_of_topic(error, f"the new topic {name}")
+                code = self._code_of_topic(error, f"the new topic {name}")
+                is_forbidden = code == KafkaError.TOPIC_AUTHORIZATION_FAILED  # to create it: it may be written
+                codes[name] = KafkaError.CLUSTER_AUTHORIZATION_FAILED if is_forbidden else code
         return codes
 
     def _code_of_topic(self, error: Exception, what: str) -> int:

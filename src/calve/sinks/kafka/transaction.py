@@ -19,7 +19,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Produ
 
 from calve.errors import OvertakenError, SinkRefusedError, SinkUnavailableError
 from calve.expression import compile_format
-from calve.sinks.kafka.brokers import ANSWER_SECONDS, Brokers
+from calve.sinks.kafka.brokers import ANSWER_SECONDS, UNAUTHORIZED, Brokers
 from calve.sinks.kafka.refusals import OF_RECORDS, OF_TOPICS, BatchMark, RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings
 from calve.sinks.records.record import OutgoingRecord, size_bytes
@@ -70,9 +70,10 @@ def send(
     key = os.getpid(), name, repr(sorted(settings.client().items()))
     sender, is_new = _open.pop(key, None), False
     while True:
-        if sender is None:
-            sender, is_new = _Sender(settings, name), True
         try:
+            if sender is None:
+                is_new = True
+                sender = _Sender(settings, name)
             refusals = sender.send(batch, topics, records)
         except _FencedError as error:
             if is_new:
@@ -234,6 +235,7 @@ class _Sender:
     def _error(self, error: Exception) -> Exception:
         error = error.__cause__ if isinstance(error.__cause__, KafkaException) else error  # raised within a callback
         cause = error.args[0] if error.args else None
-        if isinstance(cause, KafkaError) and (cause.code() in _FENCED or cause.fatal()):
+        is_refused = isinstance(cause, KafkaError) and cause.code() in UNAUTHORIZED  # librdkafka calls it fatal
+        if isinstance(cause, KafkaError) and (cause.code() in _FENCED or cause.fatal()) and not is_refused:
             return _FencedError(str(cause))
         return self._brokers.failed(error, "a transaction")

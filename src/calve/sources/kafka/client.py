@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from calve.errors import PositionLostError, SourceError, SourceUnavailableError
 
-__all__ = ["GONE", "ClientTrouble", "lost", "translate"]
+__all__ = ["GONE", "LOGIN_HINT", "ClientTrouble", "lost", "translate"]
 
 QUIET = {"log_level": 0, "reconnect.backoff.ms": 50, "reconnect.backoff.max.ms": 1000}
 GONE = {
@@ -18,11 +18,13 @@ GONE = {
     KafkaError._UNKNOWN_PARTITION,
 }
 """A broker's codes for an unknown topic or partition; one that just started may return them for any."""
+_LOGIN = {KafkaError._AUTHENTICATION, KafkaError.SASL_AUTHENTICATION_FAILED}
 REFUSED = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
 }
+LOGIN_HINT = "Correct `authentication` (user, password, mechanism) and `encryption`"
 LOST_HINT = "To continue at the oldest remaining record, set `on_lost_position: earliest` on the source"
 
 
@@ -38,10 +40,20 @@ class ClientTrouble:
         self.client = QUIET | settings | {"error_cb": self.note}
         self._last: KafkaError | None = None
 
+    @property
+    def refused_login(self) -> str:
+        """The sentence that the brokers refuse the login, if that was the last complaint; else empty."""
+        if self._last is None or self._last.code() not in _LOGIN:
+            return ""
+        return f"Kafka at {self.servers} refuses the login: {self._last.str()}"
+
     def unavailable(self, waiting_for: str) -> SourceError:
         """Return the error of a missing answer; for an unknown topic or partition it never comes."""
         if self._last and self._last.code() in GONE:
             return lost(waiting_for, "the topic or the partition does not exist")
+        if reason := self.refused_login:
+            hint = f"{LOGIN_HINT}; Calve continues by itself when the login works"
+            return SourceUnavailableError(reason, step="read", target=self.servers, hint=hint)
         reason = f": {self._last.str()}" if self._last else ""
         return SourceUnavailableError(
             f"Kafka at {self.servers} does not answer ({waiting_for}){reason}",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from calve.errors import OvertakenError, SinkRefusedError, SinkUnavailableError
-from calve.sinks.kafka import transaction
+from calve.sinks.kafka import brokers, transaction
 from calve.sinks.kafka.refusals import RecordRefusals
 from calve.sinks.kafka.settings import KafkaSinkSettings, TargetTopic
 from calve.sinks.kafka.transaction import _Sender, send
@@ -19,6 +21,9 @@ from calve.sinks.records.record import OutgoingRecord
 from services.kafka import Kafka
 
 pytestmark = pytest.mark.services("kafka")
+
+DEATHS = os.environ.get("CALVE_BROKER_DEATHS", "task.before-send").split(",")
+"""Where the broker dies, one after the other; also `records` (among them) and `task.after-send`."""
 
 
 @pytest.fixture(autouse=True)
@@ -143,6 +148,62 @@ def test_a_transaction_that_hangs_is_tried_again_by_another_producer(
     world.send(1, records)
     never.set()
     assert world.values("a") == ["1"]
+
+
+def test_a_broker_that_dies_within_a_transaction_loses_and_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with Kafka(tmp_path) as broker:
+        world = World(broker)
+        world.send(1, world.records(("a", "k", "begun")))
+        for patched in (brokers, transaction):
+            monkeypatch.setattr(patched, "ANSWER_SECONDS", 3.0)
+        for batch, point in enumerate(DEATHS, 2):
+            records = world.records(*(("a", f"k{row}", f"{point} {row}") for row in range(20)))
+            with monkeypatch.context() as patch:
+                deaths = Deaths(broker, point)
+                patch.setattr(transaction, "stop_at", deaths.at)
+                topics = {world.topic("a")}
+                try:
+                    send(world.settings, f"calve-{world.id}", batch, topics, lambda to=records, d=deaths: d.among(to))
+                except SinkUnavailableError:
+                    assert point != "task.after-send"
+            if point == "task.after-send":
+                transaction._open.clear()  # the process died, too
+            broker.start()
+            until_sent(world, batch, records)
+        expected = ["begun", *(f"{point} {row}" for point in DEATHS for row in range(20))]
+        assert world.values("a") == sorted(expected)
+
+
+def until_sent(world: World, batch: int, records: list[OutgoingRecord]) -> None:
+    """Send a batch again as the pipeline does, until the broker takes it."""
+    for attempt in range(10):
+        try:
+            world.send(batch, records)
+        except SinkUnavailableError:
+            assert attempt < 9
+        else:
+            return
+
+
+class Deaths:
+    """Kills a broker once: at a point, or when half of the records were given."""
+
+    def __init__(self, broker: Kafka, point: str) -> None:
+        self._broker, self._point = broker, point
+
+    def at(self, point: str) -> None:
+        """Kill it if this is the point."""
+        if point == self._point:
+            self._broker.kill()
+
+    def among(self, records: list[OutgoingRecord]) -> Iterator[OutgoingRecord]:
+        """Yield records, and kill it among them."""
+        for number, record in enumerate(records):
+            if number == len(records) // 2:
+                self.at("records")
+            yield record
 
 
 class HangingProducer:

@@ -35,6 +35,7 @@ from calve.observe.humanize import harmless, many
 from calve.observe.state_folder import Folder
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse
+from calve.sources.kafka.settings import RECORD
 
 __all__ = ["StoreAccess", "print_counts", "print_entries"]
 
@@ -167,8 +168,8 @@ def _text(entry: DeadLetter) -> bytes:
     sent = f"sent again {many(tries, 'time')}" if isinstance(tries, int) else ""
     head = (entry.time(), entry.pipeline, sink, entry.table or "no table", entry.code, entry.field or "", times, sent)
     lines = [" · ".join(part for part in head if part), f"  reason:   {entry.reason or ''}"]
-    if entry.metadata:
-        lines.append(f"  metadata: {json.dumps(entry.metadata, ensure_ascii=False)}")
+    if metadata := {name: value for name, value in (entry.metadata or {}).items() if name != RECORD}:
+        lines.append(f"  metadata: {json.dumps(metadata, ensure_ascii=False)}")
     lines.append(f"  event:    {entry.original().decode(errors='backslashreplace')}")
     return ("\n".join(harmless(line) for line in lines) + "\n").encode()
 

@@ -45,6 +45,7 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
                 why = f"keys that are single values get one column in all of a pipeline; another sink has {column}"
                 yield by_name[sink.pipeline].problem(f"{sink.path}.key_column", why)
         yield from _full_rows(pipeline, by_name, stream)
+        yield from _letter_topics(pipeline, by_name)
         for sink in pipeline.sinks:
             for key, why in sink.value.faults(stream, source.has_keys, metadata):
                 yield by_name[sink.pipeline].problem(f"{sink.path}.{key}", why)
@@ -69,6 +70,16 @@ def _full_rows(
         elif stream and not sink.value.has_tables:
             why = "another sink has full_row, whose updates are two events each; this sink needs a pipeline of its own"
             yield of.problem(sink.path, why)
+
+
+def _letter_topics(pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:
+    """Refuse topics of dead letters with the same name and other settings: they share an outbox."""
+    topics: dict[str, object] = {}
+    for sink in pipeline.sinks:
+        topic = sink.value.dlq_topic
+        if topic and topics.setdefault(topic.topic, topic) != topic:
+            why = f"another sink has other settings of the topic {topic.topic}; write the same, or name another topic"
+            yield by_name[sink.pipeline].problem(f"{sink.path}.dlq.kafka", why)
 
 
 def _replaced(pipeline: PipelineSettings, metadata: Mapping[str, pa.DataType]) -> Iterator[SettingsProblem]:

@@ -150,7 +150,7 @@ class _Schemas:
         try:
             write(parse_object(text) if is_object else text, value)
         except (MismatchError, MalformedError) as error:
-            return Code.SINK_REFUSED, f"it does not fit the schema of the topic {topic}: {error}"
+            return Code.SINK_REFUSED, f"it does not fit the subject {self._subject(topic)}: {error}"
         return bytes(value)
 
     def writer(self, topic: str) -> tuple[bytes, Write] | str:
@@ -159,7 +159,7 @@ class _Schemas:
         Raises:
             SinkRefusedError: There is none for the only topic.
         """
-        subject = self._version[0].replace("{}", topic)
+        subject = self._subject(topic)
         if topic not in self._writers:
             schema = self._registry.version(subject, self._version[1])
             try:
@@ -175,6 +175,9 @@ class _Schemas:
                 hint="Register the schema, or correct `schema.subject`, `schema.version`, `key_subject` or `message`",
             )
         return writer
+
+    def _subject(self, topic: str) -> str:
+        return self._version[0].replace("{}", topic)
 
     def _compiled(self, schema: WriterSchema | None) -> tuple[bytes, Write]:
         if schema is None:

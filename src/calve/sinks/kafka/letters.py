@@ -8,7 +8,7 @@ same files are sent under the same number, or only removed.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -31,8 +31,10 @@ from calve.stop_point import stop_at
 __all__ = ["TopicLetters", "probe"]
 
 _SUFFIX, _AT_COMMIT = ".ndjson", "-at-commit.ndjson"
-_MOST_FILES = 100
-"""The most files of one transaction."""
+_MOST_FILES, _MOST_BYTES = 100, 64 << 20
+"""The most files of one transaction, and their bytes, if it has several."""
+_PATIENT = {"transaction.timeout.ms": "300000"}
+"""A file may have all events of a batch."""
 
 
 class _Sent(msgspec.Struct):
@@ -83,26 +85,27 @@ class TopicLetters:
             record = self._folder.get(self._record_name)
             sent = structs.decode(record.content, _Sent) if record else _Sent()
             waiting = self._waiting(committed)
-            if {*sent.files} & {*waiting}:
+            if sent.files and waiting.keys() & {*sent.files}:
                 self._send(state_id, sent)
-                waiting = [file for file in waiting if file not in sent.files]
-            for first in range(0, len(waiting), _MOST_FILES):
-                sent = _Sent(sent.number + 1, waiting[first : first + _MOST_FILES])
+                waiting = {file: size for file, size in waiting.items() if file not in sent.files}
+            while waiting:
+                sent = _Sent(sent.number + 1, _first(waiting))
                 self._folder.put(self._record_name, encoded(msgspec.to_builtins(sent)))
                 self._send(state_id, sent)
+                waiting = {file: size for file, size in waiting.items() if file not in sent.files}
 
     @property
     def _record_name(self) -> str:
         return f"sent.{self._name}.json"
 
-    def _waiting(self, committed: int) -> list[str]:
-        """Return the published files whose content is final."""
-        return [
-            name
+    def _waiting(self, committed: int) -> dict[str, int]:
+        """Return the published files whose content is final, and their sizes."""
+        return {
+            name: info.size or 0
             for info in Folder.at(self._outbox).file_infos()
             if (name := str(info.base_name)).startswith(f"{self._name}-") and name.endswith(_SUFFIX)
             if not name.endswith(_AT_COMMIT) or _batch_of(name) <= committed
-        ]
+        }
 
     def _send(self, state_id: str, sent: _Sent) -> None:
         topic = self._topic.topic
@@ -130,6 +133,18 @@ class TopicLetters:
             )
 
 
+def _first(sizes: Mapping[str, int]) -> list[str]:
+    """Return the first files, as many as one transaction has."""
+    files: list[str] = []
+    size_bytes = 0
+    for file, file_bytes in sizes.items():
+        size_bytes += file_bytes
+        if files and (size_bytes > _MOST_BYTES or len(files) == _MOST_FILES):
+            break
+        files.append(file)
+    return files
+
+
 def _sink_settings(settings: KafkaDeadLetters) -> KafkaSinkSettings:
     target = TargetTopic(
         name=settings.topic,
@@ -142,7 +157,7 @@ def _sink_settings(settings: KafkaDeadLetters) -> KafkaSinkSettings:
         topic=target,
         encryption=settings.encryption,
         authentication=settings.authentication,
-        client_properties=settings.client_properties,
+        client_properties=_PATIENT | settings.client_properties,
     )
 
 

@@ -145,3 +145,16 @@ def test_metadata_that_the_source_does_not_have_cannot_be_a_column(source: dict[
 def test_metadata_of_a_change_stream_can_be_a_column() -> None:
     columns = {"_at": "debezium_ts_ms", "_table": "debezium_source_table", "_offset": "kafka_offset"}
     assert told(one=pipeline(kafka(serde_format="debezium"), metadata_columns=columns)) == []
+
+
+def test_topics_of_dead_letters_with_one_name_have_the_same_settings() -> None:
+    def sink(**topic: Any) -> dict[str, Any]:
+        return {
+            "iceberg": {"table_identifier": "a.b", "dlq": {"kafka": {"topic": "t", "bootstrap_servers": "b:1"} | topic}}
+        }
+
+    source = {"file": {"path": "a"}}
+    assert told(p={"source": source, "sink": [sink(), sink()]}) == []
+    assert told(p={"source": source, "sink": [sink(), sink(topic="u", bootstrap_servers="c:1")]}) == []
+    [problem] = told(p={"source": source, "sink": [sink(), sink(bootstrap_servers="c:1")]})
+    assert "other settings of the topic t" in problem

@@ -20,6 +20,7 @@ from services.kafka import Kafka
 
 MOST_CPU, MOST_MB = 1.5, 1_000
 """How many times the CPU seconds of the busy tables alone, and how much memory of the driver's Python, all may take."""
+MORE = "max_batch_bytes: 16mb\n        flush_interval: 1s"
 _PARTITIONS = 4
 
 
@@ -28,7 +29,7 @@ def run(broker: Kafka, folder: Path, topic: str, tables: int, events: Events) ->
     seed = Events(tables, tables, "bench.t")
     broker.create_topic(topic, partitions=_PARTITIONS)
     broker.produce(topic, seed, partitions=range(_PARTITIONS))
-    yaml = YAML.format(address=broker.address, topic=topic, table="${/tenant}", more="max_batch_bytes: 16mb")
+    yaml = YAML.format(address=broker.address, topic=topic, table="${/tenant}", more=MORE)
     calve = Calve(folder, yaml)
     calve.start()
     try:

@@ -97,6 +97,16 @@ def test_five_cheap_processors_make_no_text_and_a_dead_letter_has_the_row_as_it_
     assert json.loads(letter["event"]) == {**ROW, "x": "1.500"}
 
 
+@pytest.mark.parametrize("name", ["trim_string", "lowercase_string"])
+def test_a_text_that_is_no_utf8_makes_its_row_alone_malformed(name: str) -> None:
+    texts = pa.Array.from_buffers(pa.string(), 2, pa.array([b" A ", b"\xff"], pa.binary()).buffers())
+    table = pa.table({"s": texts})
+    declared = pa.array([declaration(table.schema)] * 2).dictionary_encode()
+    rows = pa.table({TYPED: table.to_struct_array().combine_chunks(), SCHEMA: declared})
+    processed = chain({name: {"with_keys": ["s"]}}).run(rows)
+    assert (len(processed.rows), processed.malformed["row"].to_pylist()) == (1, [1])
+
+
 @pytest.mark.parametrize(
     "processor",
     [

@@ -58,7 +58,7 @@ class TypedProgram:
         try:
             for name, *parts in self._steps:
                 getattr(processed, name)(*parts)
-        except _UnknownError:
+        except (_UnknownError, pa.ArrowException, UnicodeError):  # such as a text that is no UTF-8
             return None
         if not processed.by_name:
             return None
@@ -134,8 +134,5 @@ def _cased(texts: pa.Array, of_ascii: Callable[[pa.Array], pa.Array], of_any: Ca
     if pc.all(pc.string_is_ascii(texts)).as_py() is not False:
         return of_ascii(texts)
     encoded = texts.dictionary_encode()
-    try:
-        changed = [of_any(text) for text in encoded.dictionary.to_pylist()]
-    except UnicodeDecodeError as error:
-        raise _UnknownError from error
+    changed = [of_any(text) for text in encoded.dictionary.to_pylist()]
     return pa.array(changed, pa.string()).take(encoded.indices)

@@ -32,6 +32,7 @@ from calve.errors import InvariantError
 
 __all__ = ["CommitNote", "FileKeys", "KeyIndex", "KeyReader"]
 
+_POSITION = 0xFFFF_FFFF
 RUN_ROWS = 1_000_000
 """So many entries are in memory at once: about 100 MB."""
 
@@ -210,7 +211,7 @@ class KeyIndex:
             branch: What it has followed to.
 
         Yields:
-            The path of a data file, and numbers of its rows.
+            The path of a data file, and numbers of its rows, ascending.
 
         Raises:
             DamagedRunError: A block is damaged.
@@ -218,9 +219,9 @@ class KeyIndex:
         """
         hits = self._levels.find(keys, self._dead)
         paths = self.numbers()
-        order = np.argsort(hits[:, 1], kind="stable")
-        numbers, firsts = np.unique(hits[order, 1], return_index=True)
-        for number, rows in zip(numbers.tolist(), np.split(hits[order, 2], firsts[1:]), strict=False):
+        places = np.unique(hits[:, 1].astype(np.uint64) << 32 | hits[:, 2])
+        numbers, firsts = np.unique(places >> 32, return_index=True)
+        for number, rows in zip(numbers.tolist(), np.split(places & _POSITION, firsts[1:]), strict=False):
             path = paths.get(number)
             if path is None or int(rows.max()) >= branch.files[path].rows:
                 raise self.wrong(f"it has row {int(rows.max())} of {path or f'an unknown file ({number})'}")

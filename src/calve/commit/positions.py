@@ -205,7 +205,12 @@ def distinct_rows(hits: Iterable[tuple[str, RowNumbers]]) -> dict[str, RowNumber
     parts: dict[str, list[RowNumbers]] = {}
     for path, rows in hits:
         parts.setdefault(path, []).append(rows)
-    return {path: np.unique(np.concatenate(parts[path])) for path in sorted(parts)}
+    return {path: _distinct(np.concatenate(parts[path])) for path in sorted(parts)}
+
+
+def _distinct(rows: RowNumbers) -> RowNumbers:
+    """Return row numbers ascending, each once, as an index has them already."""
+    return rows if (rows[1:] > rows[:-1]).all() else np.unique(rows)
 
 
 def write_deletes(java: Any, data: Sequence[ContentFile], positions: Mapping[str, RowNumbers]) -> int:

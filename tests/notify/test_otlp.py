@@ -138,6 +138,16 @@ def test_a_collector_that_never_answers_holds_no_run(collector: Any) -> None:
     assert time.monotonic() - began < PATIENCE_SECONDS
 
 
+def test_a_header_that_http_does_not_allow_is_said_without_its_value(caplog: pytest.LogCaptureFixture) -> None:
+    status = filled()
+    settings = OtlpSettings(url="http://127.0.0.1:9", headers={"authorization": "Bearer secret\n"})
+    with OtlpPush(settings, status):
+        pass
+    until(lambda: pushes(status).failed, "the last push failed")
+    assert "a header has characters" in pushes(status).error
+    assert "secret" not in caplog.text
+
+
 def test_a_pipeline_without_events_can_be_sent() -> None:
     assert points(pb.ExportMetricsServiceRequest.FromString(encoded(PipelineReport("p"), {})))[
         "calve_events_total", "p"

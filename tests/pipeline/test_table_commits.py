@@ -21,6 +21,7 @@ from calve.errors import (
     WriteError,
 )
 from calve.ledger.ledger import Ledger
+from calve.notify.lineage import Lineage
 from calve.observe.log import ROOT
 from calve.observe.status import PipelineStatus
 from calve.pipeline import table_commits
@@ -61,12 +62,14 @@ class World:
             completeness=lambda _: Completeness(),
             advance=lambda _, __: False,
             may_index_keys=lambda _, __: False,
+            keeps_row_ids=lambda _, __: False,
         )
         parts: Any = SimpleNamespace(
             source=SimpleNamespace(acknowledge=lambda planned: None),
             tables=tables,
             letters=SimpleNamespace(io_properties=dict),
-            announcer=Announcer("p", [], LocalFolder(folder), tables),
+            announcer=Announcer(Lineage("p"), [], LocalFolder(folder), tables),
+            source_keeps=False,
         )
         rewriter: Any = SimpleNamespace(rewrite=lambda *_: self.rewrites)
         upkeep: Any = SimpleNamespace(

@@ -106,3 +106,16 @@ def test_only_batches_of_appends_whose_size_is_not_set_may_grow(key: str, may_gr
         PipelineParts(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog)).may_grow
         is may_grow
     )
+
+
+def test_a_sink_decides_nothing_about_the_commits_of_tables_that_it_never_writes() -> None:
+    held = "iceberg: {table_identifier: 'a.[held]', auto_create: true, event_time: at, commit_on: watermark}"
+    free = "iceberg: {table_identifier: a.free, auto_create: true, commit_interval: 2s, dlq: {table: a.letters}}"
+    [settings] = parse_text(f"p:\n  source:\n    {FILES}\n  sink:\n    - {held}\n    - {free}\n", PLUGINS).pipelines
+    catalog = SimpleNamespace(properties={}, name="lakehouse")
+    parts = PipelineParts(settings, LocalFolder(Path("state")), lambda properties: ("lakehouse", catalog))
+    commits = parts.tables.commits
+    tables = ("a.[held]", "a.free", "a.letters")
+    assert [commits.seconds(table) for table in tables] == [3600, 2, 2]
+    assert [commits.waits_for_watermark(table) for table in tables] == [True, False, False]
+    assert commits.is_any_by_watermark

@@ -84,8 +84,9 @@ class CommitSettings:
         return any(is_waiting for sink in self.by_watermark for is_waiting in sink.values())
 
     def seconds(self, table: str) -> float:
-        """Return the interval of a table: that of the most impatient sink."""
-        return min((interval.of(table) for interval in self.intervals), default=self.interval_seconds)
+        """Return the interval of a table: that of the most impatient sink that writes it."""
+        seconds = min((interval.of(table) for interval in self.intervals), default=math.inf)
+        return seconds if seconds < math.inf else self.interval_seconds  # a table of dead letters is no sink's own
 
 
 @dataclass(frozen=True)

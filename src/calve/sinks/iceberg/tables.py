@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
+from typing import TypeVar
 
 from calve.acknowledge.periods import period_at, unit_of
 from calve.acknowledge.watermark import to_datetime
@@ -16,6 +18,7 @@ from calve.observe.log import Log
 from calve.record.target import BranchRef
 from calve.record.written import StagedFiles
 from calve.reduce.key import Key
+from calve.route.by_table import ByTable, TablePattern
 from calve.route.route import SinkRoute
 from calve.route.source_tables import certain_targets, names_by_table
 from calve.sinks.iceberg.epoch import read_as_milliseconds
@@ -29,6 +32,8 @@ from calve.table.loaded import Table
 from calve.table.schema import path_of, read_schema
 
 __all__ = ["IcebergTables"]
+
+T = TypeVar("T")
 
 
 class IcebergTables:
@@ -68,8 +73,8 @@ class IcebergTables:
         self.commits = CommitSettings(
             intervals.default,
             int(settings.commit_size),
-            (intervals,),
-            (by_watermark,),
+            (self._of_own(intervals, math.inf),),
+            (self._of_own(by_watermark, False),),
             settings.max_commits_per_second or math.inf,
         )
         self.complete_micros: dict[str, int] = {}
@@ -92,6 +97,12 @@ class IcebergTables:
         """Return the targets that get all rows of some source tables, and are not known yet."""
         names = self._targets.known()
         return [name for name in certain_targets(self._route, tables) if name not in names]
+
+    def _of_own(self, values: ByTable[T], other: T) -> ByTable[T]:
+        """Return the values of the sink's tables, and another one for tables that it never writes."""
+        if self.static is None:
+            return values
+        return ByTable(other, ((TablePattern(re.escape(self.static), is_regex=True), values.of(self.static)),))
 
     def may_write(self, target: BranchRef) -> bool:
         """Return whether its events may go to a branch of a table; its dead letters do not count as its events."""

@@ -12,6 +12,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.convert.converter import ConvertOptions
+from calve.convert.typed_texts import with_kinds
 from calve.event import typed
 from calve.event.columns import OPERATION, ORDER, TYPED
 from calve.event.operation import Operation
@@ -19,6 +20,7 @@ from calve.event.typed import with_text
 from calve.reduce.key import Key
 from calve.reduce.net import Net
 from calve.reduce.reducer import Reducer
+from calve.table.arrow_schema import arrow_schema
 from convert.test_typed import OPTIONS, rows_of, shown, struct_types, typed_rows
 from kit.examples import examples
 from kit.tables import table_of
@@ -52,7 +54,8 @@ def test_typed_changes_leave_what_their_texts_leave(
     both = [Reducer(table, key, options, upsert) for _ in range(2)]
     for start in (0, len(rows)):  # each row is changed twice
         events = changed(rows, operations if start else operations[::-1], start)
-        straight, by_text = (each.convert(found) for each, found in zip(both, (events, with_text(events)), strict=True))
+        texts = with_text(with_kinds(events, arrow_schema(schema)))
+        straight, by_text = (each.convert(found) for each, found in zip(both, (events, texts), strict=True))
         assert shown(straight) == shown(by_text)
     assert left(both[0].net()) == left(both[1].net())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -101,10 +102,17 @@ def test_each_example_writes_its_rows(calve: Callable[..., Calve]) -> None:
             until(
                 lambda: rows(running, "shop.orders") == [(1, 1), (2, 2), (3, 3)], "the rows of the database are there"
             )
+            changed_at = datetime.now(UTC)
             server.run(*CHANGED, database="shop")
             until(lambda: post(port, EVENTS) == 200, "the http source listens")
             until(lambda: rows(running, "shop.customers") == [(7, "Ada")], "the row of a new table is there")
         assert rows(running, "shop.orders") == [(1, 1), (2, 20)]
+        snapshot = running.catalog().load_table("shop.orders").current_snapshot()
+        assert snapshot is not None
+        through = str((snapshot.summary or {})["calve.valid-through"])
+        assert changed_at <= datetime.fromisoformat(through) <= datetime.now(UTC), (
+            "the time of the commit in the database"
+        )
     assert rows(running, "logs.events") == [(1, "order"), (2, "visit")]
     assert [rows(running, f"static.{name}")[0][0] for name in ("orders", "visits")] == [1, 2]
     assert [row[:2] for row in rows(running, "made.defined")] == [(1, "order"), (2, "visit")]

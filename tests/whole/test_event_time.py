@@ -135,3 +135,37 @@ def test_what_an_http_source_has_accepted_is_complete_and_late_events_are_counte
     assert told(job, "web.plain")[-1][1] > "2026-11"
     tables = job.status("shop")["tables"]
     assert (tables["web.timed"]["late_events"], tables["web.plain"]["late_events"]) == (1, 0)
+
+
+@pytest.mark.services
+def test_a_held_commit_waits_for_the_slower_partition_which_is_quiet_but_not_idle(calve, kafka_broker) -> None:
+    kafka_broker.create_topic("held-days", partitions=2)
+
+    def produce(*events: tuple[int, str]) -> None:
+        producer = kafka_broker.producer()
+        for partition, at in events:
+            producer.produce("held-days", json.dumps({"at": at}).encode(), partition=partition)
+        kafka_broker.arrived(producer)
+
+    def rows(table: str) -> int:
+        return int(job.status("shop").get("tables", {}).get(table, {}).get("rows", 0))
+
+    source = {"kafka": {"bootstrap_servers": kafka_broker.address, "topics": [{"name": "held-days"}]}}
+    timed = {"event_time": "at", "partition_by": ["day(at)"], "flush_interval": "200ms", "commit_interval": "200ms"}
+    yaml = json.loads(
+        configuration(source, table_identifier="days.held", commit_on="watermark", idle_after="1h", **timed)
+    )
+    yaml["shop"]["sink"] += [{"iceberg": {"auto_create": True, "table_identifier": "days.free", **timed}}]
+    job: Calve = calve(json.dumps(yaml))
+    produce((0, "2026-01-01T23:00:00Z"), (1, "2026-01-01T12:00:00Z"))
+    with job.running():
+        until(lambda: rows("days.free") == 2, "the first events are read")
+        produce((0, "2026-01-02T01:00:00Z"))
+        until(lambda: rows("days.free") == 3, "an event of the next day is read from one partition")
+        assert rows("days.held") == 0, "the other partition is not idle, and still in the first day"
+        produce((1, "2026-01-02T02:00:00Z"))
+        until(lambda: rows("days.held") == 4, "the first day is complete, and committed while the run goes on")
+    assert told(job, "days.held") == [("2026-01-02T02:00:00.000000Z", "2026-01-02T01:00:00.000000Z")]
+    assert told(job, "days.free")[1][1] == "2026-01-02T01:00:00.000000Z", (
+        "without idle_after a quiet one does not count"
+    )

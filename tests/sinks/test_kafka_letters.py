@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,13 +26,7 @@ from calve.state.local_folder import LocalFolder
 from services.kafka import Kafka
 from services.process import free_ports
 
-pytestmark = [
-    pytest.mark.services("kafka"),
-    pytest.mark.skipif(
-        "CALVE_KAFKA_LETTERS" not in os.environ,
-        reason="two of six runs ended with a segmentation fault of unknown cause: set CALVE_KAFKA_LETTERS to run it alone",
-    ),
-]
+pytestmark = pytest.mark.services("kafka")
 
 
 class Died(Exception):

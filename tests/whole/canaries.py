@@ -59,6 +59,7 @@ def pipelines(c: Canaries, port: int, nobody: int) -> Pipelines:
         **_of_stores(c, at),
         **_of_catalogs(c, at),
         **_of_searches(c, at),
+        **_of_hooks(c, at),
     }
 
 
@@ -170,6 +171,19 @@ def _of_searches(c: Canaries, at: str) -> Pipelines:
     return {
         name: {"source": LINES, "sink": [{"opensearch": search | login}]}
         for name, login in zip(("search", "search2"), logins, strict=True)
+    }
+
+
+def _of_hooks(c: Canaries, at: str) -> Pipelines:
+    letters = {"topic": "t", "bootstrap_servers": at, "client_properties": {"sasl.password": c.new()}}
+    hooks: dict[str, dict[str, Any]] = {
+        "hook": {"authentication": {"bearer_token": c.plain()}, "dlq": {"kafka": letters}},
+        "hook2": {"authentication": {"http_basic": {"username": "u", "password": c.of_file()}}},
+        "hook3": {"headers": {"X-Key": c.plain()}},
+    }
+    return {
+        name: {"source": LINES, "sink": [{"http": {"url": f"http://{at}/hook?token={c.encoded()}", **more}}]}
+        for name, more in hooks.items()
     }
 
 

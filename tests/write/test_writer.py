@@ -9,7 +9,7 @@ from pyiceberg.schema import Schema
 from pyiceberg.transforms import IdentityTransform
 from pyiceberg.types import LongType, NestedField, StringType
 
-from calve.errors import WriteError
+from calve.errors import UnsupportedError, WriteError
 from calve.table.loaded import Table
 from calve.write import writer
 from calve.write.writer import UnwrittenFileError, Writers
@@ -75,8 +75,8 @@ def test_what_is_discarded_leaves_no_file(tmp_path):
 
 
 def test_a_table_of_another_format_is_refused(tmp_path):
-    with pytest.raises(WriteError, match="requires orc files"):
-        Writers("w", 1).write("k", table(tmp_path), {"write.format.default": "orc"}, rows((1, "x")))
+    with pytest.raises(UnsupportedError, match="requires lance files"):
+        Writers("w", 1).write("k", table(tmp_path), {"write.format.default": "lance"}, rows((1, "x")))
 
 
 def test_a_folder_that_cannot_be_written_is_a_write_error(tmp_path):

@@ -6,7 +6,7 @@ import time
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AclOperation, AdminClient, NewTopic
 
 from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
@@ -34,6 +34,7 @@ _LOADING = {
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
     KafkaError.UNSTABLE_OFFSET_COMMIT,
+    KafkaError._WAIT_COORD,
 }
 """A coordinator's codes for a moment later: it moved, or a transaction is about to end."""
 _NEEDED = {AclOperation.WRITE, AclOperation.READ}
@@ -106,21 +107,26 @@ class Brokers:
     def mark(self, group: str) -> BatchMark:
         """Return the mark of the last committed transaction of a group; waits for one that is being committed.
 
+        A consumer asks, not the admin client: that one ends the process where a transaction is not settled yet, or the
+        group's broker changes (librdkafka 2.16, `rd_kafka_handle_OffsetFetch` without a consumer group).
+
         Raises:
             CalveError: The brokers do not answer, or refuse.
         """
+        consumer = self.opened(Consumer, {"group.id": group})
         deadline = time.monotonic() + ANSWER_SECONDS
-        request = [ConsumerGroupTopicPartitions(group)]
-        while True:
-            asked = self._admin.list_consumer_group_offsets(request, require_stable=True)
-            try:
-                offsets = asked[group].result(ANSWER_SECONDS).topic_partitions
-                break
-            except (KafkaException, TimeoutError) as error:
-                code = error.args[0].code() if isinstance(error, KafkaException) else None
-                if code not in _LOADING or time.monotonic() > deadline:
-                    raise self.failed(error, f"the offsets of the group {group}") from error
-                time.sleep(0.1)
+        try:
+            while True:
+                try:
+                    topics = consumer.list_topics(timeout=ANSWER_SECONDS).topics
+                    offsets = consumer.committed([TopicPartition(name, 0) for name in topics], ANSWER_SECONDS)
+                    break
+                except KafkaException as error:
+                    if error.args[0].code() not in _LOADING or time.monotonic() > deadline:
+                        raise self.failed(error, f"the offsets of the group {group}") from error
+                    time.sleep(0.1)
+        finally:
+            consumer.close()
         marks = [BatchMark.of(at.offset, at.metadata) for at in offsets if at.error is None and at.offset > 0]
         return max(marks, key=lambda mark: mark.batch, default=BatchMark())
 

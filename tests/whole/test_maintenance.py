@@ -73,6 +73,7 @@ class Changes:
             until(lambda found=events: post(self._port, found, f"{self.sent}") == 200, "the events are accepted")
             self.sent += 1
             until(self._arrived, "the events are committed")
+            self._stop.wait(1)  # a commit a second: maintenance that finds rows on a slow machine must be faster once
 
     def _arrived(self) -> bool:
         """One batch after the other, so that their number is bounded on a slow machine."""

@@ -14,6 +14,7 @@ import pytest
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
+from calve.commit import full_row_search
 from calve.commit.fence import append
 from calve.commit.full_row_search import FullRowSearch
 from calve.commit.key_search import SearchedFile
@@ -194,3 +195,30 @@ def test_no_more_files_are_read_than_hold_the_rows_and_bounds_leave_files_out(tm
     found = [(path, rows.tolist()) for path, rows in search.find(search.matching(searched), lambda _: hidden[:1])]
     assert found == [(searched[0].path, [1, 2])]
     assert not search.left.any()
+
+
+def test_the_size_of_each_part_is_taken_once_however_many_small_files_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = schema_from_columns([{"name": "n", "type": "long"}])
+    table = Table("db.t", "u", str(tmp_path), schema.model_dump_json(), '{"spec-id":0,"fields":[]}')
+    deletes, rows = DeletedRows(table), pa.table([[1]], schema=arrow_schema(table.schema))
+    search, measured = FullRowSearch(table, deletes.ids[:-1], [deletes.of(rows)]), list[str]()
+
+    class Measured:
+        def __init__(self, path: str) -> None:
+            self.path = path
+
+        @property
+        def nbytes(self) -> int:
+            measured.append(self.path)
+            return 8
+
+    def read(_: FullRowSearch, file: SearchedFile) -> list[Any]:
+        return [full_row_search._Rows(file.path, 0, Measured(file.path))]  # type: ignore[arg-type]
+
+    monkeypatch.setattr(FullRowSearch, "_read", read)
+    monkeypatch.setattr(FullRowSearch, "_chosen", lambda *_: [])
+    paths = [f"{number}" for number in range(100)]
+    assert list(search.find([SearchedFile(path, 1, {}, {}) for path in paths], lambda _: pa.array([]).to_numpy())) == []
+    assert measured == paths

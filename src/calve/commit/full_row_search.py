@@ -98,14 +98,16 @@ class FullRowSearch:
             SinkUnavailableError: A file cannot be read at the moment.
         """
         parts: list[_Rows] = []
+        size_bytes = 0
         for file in files:
             if not self.left.any():
                 return
             for part in self._read(file):
                 parts.append(part)
-                if sum(part.rows.nbytes for part in parts) >= _JOIN_BYTES:
+                size_bytes += part.rows.nbytes
+                if size_bytes >= _JOIN_BYTES:
                     yield from self._chosen(parts, hidden)
-                    parts = []
+                    parts, size_bytes = [], 0
         if parts:
             yield from self._chosen(parts, hidden)
 

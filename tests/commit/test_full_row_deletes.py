@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from calve.commit import full_row_search
 from calve.commit.fence import append
+from calve.commit.full_row_deletes import _around
 from calve.commit.full_row_search import FullRowSearch
 from calve.commit.key_search import SearchedFile
 from calve.commit.mark import CommitTarget, Mark
@@ -222,3 +223,28 @@ def test_the_size_of_each_part_is_taken_once_however_many_small_files_there_are(
     paths = [f"{number}" for number in range(100)]
     assert list(search.find([SearchedFile(path, 1, {}, {}) for path in paths], lambda _: pa.array([]).to_numpy())) == []
     assert measured == paths
+
+
+def test_a_delete_that_is_older_than_a_column_takes_an_older_row_before_one_of_a_later_batch(tmp_path: Path) -> None:
+    fields = [{"name": "n", "type": "long"}, {"name": "new", "type": "long"}]
+    old, new = (
+        Table("db.t", "u", str(tmp_path), schema_from_columns(columns).model_dump_json(), '{"spec-id":0,"fields":[]}')
+        for columns in (fields[:1], fields)
+    )
+    writers, deletes = Writers("a", 10), DeletedRows(old)
+    gone = deletes.of(pa.table([[1]], schema=arrow_schema(old.schema)))
+    writers.write(RowStream(0, "gone"), deletes.table, {}, gone, deletes.ids)
+    for name, table, row in (("same", old, [[1]]), ("later", new, [[1], [5]])):
+        writers.write(RowStream(0, name), table, {}, pa.table(row, schema=arrow_schema(table.schema)))
+    files = {
+        stream.table: msgspec.json.decode(made.files[0], type=ContentFile) for stream, made in writers.close().items()
+    }
+    batches = {1: [files["same"]], 2: [files["gone"]], 3: [files["later"]]}
+    earlier, later = _around(batches, tuple(deletes.ids))
+    assert [[file.path for file in part] for part in (earlier, later)] == [
+        [files["same"].file_path],
+        [files["later"].file_path],
+    ]
+    search = FullRowSearch(new, deletes.ids[:-1], [gone])
+    none = pa.array([], pa.int64()).to_numpy()
+    assert [path for part in (earlier, later) for path, _ in search.find(part, lambda _: none)] == [earlier[0].path]

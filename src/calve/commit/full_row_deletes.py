@@ -63,9 +63,11 @@ def delete_full_rows(
     for columns in dict.fromkeys(ids):
         files = [file for file in staged if not file.is_data and tuple(file.equality_ids) == columns]
         search = FullRowSearch(table, full_row_ids(files[0].equality_ids), [_read(table, file) for file in files])
-        hits.add(search, [searched_file(file, 0) for file in data])
+        earlier, later = _around(batches, columns)
+        hits.add(search, earlier)
         if search.left.any():
             hits.add(search, _in_table(BranchPlan(java, begun, target.branch), search, hits))
+        hits.add(search, later)
         hits.missing += int(search.left.sum())
     positions = distinct_rows(hits.rows)
     more = {**summary, NOT_FOUND: str(hits.missing)} if hits.missing else summary
@@ -73,6 +75,19 @@ def delete_full_rows(
         begun.delete(target.branch, data, java.added(), java.removed(), more)
     else:
         begun.append(target.branch, data, more)
+
+
+def _around(batches: _Batches, columns: tuple[int, ...]) -> tuple[list[SearchedFile], list[SearchedFile]]:
+    """Return the data files up to the last batch with deletes by these columns, and those of later batches.
+
+    Later batches may have columns that the deletes do not know, so their rows come last: an older one is meant.
+    """
+    last = max(batch for batch, files in batches.items() for file in files if tuple(file.equality_ids) == columns)
+    found: dict[str, SearchedFile] = {}
+    for batch, file in [(number, file) for number in sorted(batches) for file in batches[number] if file.is_data]:
+        found.setdefault(file.file_path, searched_file(file, batch))
+    earlier, later = ([file for file in found.values() if (file.batch > last) is late] for late in (False, True))
+    return earlier, later
 
 
 class _Hits:

@@ -67,6 +67,22 @@ def test_a_file_is_not_seen_before_it_is_published_and_publishing_again_changes_
     assert [path.name for path in tmp_path.iterdir()] == ["b-1.ndjson"]
 
 
+@pytest.mark.parametrize("scheme", ["", "file://"])
+def test_a_published_file_that_was_sent_to_a_topic_is_published_again_after_a_kill_and_stays_away(
+    tmp_path, scheme, monkeypatch
+):
+    queue = letters(tmp_path)
+    queue.add("a.b", EVENTS, rejects(0))
+    kept = queue.close()
+    if scheme:  # as in an object store
+        monkeypatch.setattr("calve.dead_letters.publish.local_path", lambda _: None)
+        kept = Rejects(kept.counts, kept.examples, scheme + kept.path, scheme + kept.publish)
+    publish([kept], {})
+    (tmp_path / "b-1.ndjson").unlink()  # the topic has it; then the process is killed, before its batch is committed
+    publish([kept], {})
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_table_that_comes_again_in_another_pass_is_forgotten(tmp_path):
     queue = letters(tmp_path)
     queue.add("a.b", EVENTS, rejects(0))

@@ -17,6 +17,8 @@ __all__ = ["publish"]
 def publish(rejects: Iterable[Rejects], io_properties: Mapping[str, Mapping[str, str]]) -> None:
     """Rename each file of rejects to its public name; may be repeated safely.
 
+    A file without its first name is published already: it may also be gone, sent to a topic or moved away by a user.
+
     Args:
         rejects: From the receipts; without a path they are in a table.
         io_properties: The properties of a FileIO, by a location's prefix.
@@ -44,7 +46,7 @@ def publish(rejects: Iterable[Rejects], io_properties: Mapping[str, Mapping[str,
 
 
 def _rename(old: Path, new: Path) -> None:
-    if old.exists() or not new.exists():
+    if old.exists():
         old.replace(new)
         sync(new.parent)
 
@@ -53,7 +55,7 @@ def _copy(source: str, target: str, io_properties: Mapping[str, str]) -> None:
     """Object stores cannot rename: copy, then remove the old name."""
     io = load_file_io(dict(io_properties), source)
     old = io.new_input(source)
-    if not old.exists() and io.new_input(target).exists():
+    if not old.exists():
         return
     with old.open(seekable=False) as file, io.new_output(target).create(overwrite=True) as copy:
         while block := file.read(1 << 20):

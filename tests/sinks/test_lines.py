@@ -85,6 +85,16 @@ def test_changes_of_rows_have_their_operation_also_without_a_key() -> None:
     assert printed(receipt)[0]["source"]["iceberg_table"] == "s.t"
 
 
+def test_a_row_that_left_a_target_and_comes_back_is_deleted_before_it_is_inserted() -> None:
+    words = ["UPDATE_BEFORE", "UPDATE_AFTER", "DELETE", "INSERT"]
+    work: Any = FakeWork()
+    writer: Any = job_of("{stdout: {}}", CHANGES | {"document_id": pa.string()}).writer(work)
+    names = {"iceberg_operation": words, "iceberg_table_name": ["s.t"] * 4, "document_id": ["1"] * 4}
+    list(writer.write(("A", "B"), pa.table({"json": ["{}"] * 4, **names}), np.array([0, 1, 1, 0], np.int32)))
+    values = [json.loads(record.value) for record in writer._records() if record.target == "A" and record.value]
+    assert [value["op"] for value in values] == ["d", "c"]
+
+
 def test_plain_json_of_changes_is_refused_because_a_delete_would_look_like_a_row() -> None:
     yaml = """
 p:
@@ -129,7 +139,9 @@ def test_a_batch_is_a_file_in_each_folder_and_a_manifest_names_them(tmp_path: Pa
     assert gzip.decompress((tmp_path / files[2]).read_bytes()) == b'{"id": 1}\n{"id": 3}\n'
 
 
-@pytest.mark.parametrize("value", ["..", ".", "a//b", "../x", "_manifests", ".x", "a/../..", "x" * 256, "a\nb", "\0"])
+@pytest.mark.parametrize(
+    "value", ["..", ".", "", "/", "eu/", "/eu", "a//b", "../x", "_manifests", ".x", "a/../..", "x" * 256, "a\nb", "\0"]
+)
 def test_a_value_of_an_event_leads_to_no_other_folder(tmp_path: Path, value: str) -> None:
     route = job_of(f"{{file: {{path: '{tmp_path}/out/${{/v}}'}}}}").route
     assert route.fault(f"{tmp_path}/out/{value}") is not None
@@ -137,7 +149,7 @@ def test_a_value_of_an_event_leads_to_no_other_folder(tmp_path: Path, value: str
     assert route.fault(f"{tmp_path}/out/region=") is not None
 
 
-@pytest.mark.parametrize("path", ["${/v}/out", "ftp://host/x", " "])
+@pytest.mark.parametrize("path", ["${/v}/out", "/${/v}", "s3://${/v}", "ftp://host/x", " "])
 def test_a_path_that_files_cannot_be_in_is_refused(path: str) -> None:
     with pytest.raises(SettingsErrors):
         job_of(f"{{file: {{path: '{path}'}}}}")
@@ -187,6 +199,13 @@ def test_a_server_that_cannot_answer_now_is_asked_again(monkeypatch: pytest.Monk
     assert gone.value.verdict is Verdict.AGAIN
     assert "never" in gone.value.message
     assert "token" not in gone.value.message
+
+
+@pytest.mark.parametrize("token", ["s3cret\n", "s3cret€"])
+def test_a_token_that_no_header_may_have_is_said_without_it(token: str) -> None:
+    with pytest.raises(SinkRefusedError, match="characters that HTTP does not allow") as refused:
+        run(http("http://127.0.0.1:9", authentication={"bearer_token": token}), [{"a": 1}])
+    assert "s3cret" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("status", "hint"), [(401, "authentication"), (404, "url"), (302, "behind"), (415, "body")])

@@ -83,10 +83,10 @@ def _around(batches: _Batches, columns: tuple[int, ...]) -> tuple[list[SearchedF
     Later batches may have columns that the deletes do not know, so their rows come last: an older one is meant.
     """
     last = max(batch for batch, files in batches.items() for file in files if tuple(file.equality_ids) == columns)
-    found: dict[str, SearchedFile] = {}
+    by_path: dict[str, SearchedFile] = {}
     for batch, file in [(number, file) for number in sorted(batches) for file in batches[number] if file.is_data]:
-        found.setdefault(file.file_path, searched_file(file, batch))
-    earlier, later = ([file for file in found.values() if (file.batch > last) is late] for late in (False, True))
+        by_path.setdefault(file.file_path, searched_file(file, batch))
+    earlier, later = ([file for file in by_path.values() if (file.batch > last) is late] for late in (False, True))
     return earlier, later
 
 

@@ -46,7 +46,7 @@ def publish(rejects: Iterable[Rejects], io_properties: Mapping[str, Mapping[str,
 
 
 def _rename(old: Path, new: Path) -> None:
-    if old.exists():
+    if old.exists() or not new.parent.exists():
         old.replace(new)
         sync(new.parent)
 

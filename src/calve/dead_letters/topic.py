@@ -115,7 +115,7 @@ def _entry(message: Message) -> dict[str, Any]:
 
 
 def _metadata(text: str) -> dict[str, Any]:
-    with contextlib.suppress(ValueError):
+    with contextlib.suppress(ValueError, RecursionError):
         metadata = json.loads(text)
         return metadata if isinstance(metadata, dict) else {}
     return {}

@@ -24,7 +24,7 @@ from calve.sinks.records.lines import lines
 from calve.sinks.records.record import OutgoingRecord
 from calve.sinks.records.writer import BatchWriter, Refusal
 from calve.state.clients import file_io_at
-from calve.state.durable import local_path, refused, sync
+from calve.state.durable import local_path, make_folder, refused, sync
 from calve.stop_point import stop_at
 from calve.write.parquet import storage_error
 
@@ -111,7 +111,7 @@ def _write(path: str, data: bytes) -> None:
 def _write_local(file: Path, data: bytes) -> None:
     unpublished = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_native_id()}")
     try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(file.parent, is_private=False)
         try:
             with unpublished.open("wb") as handle:
                 handle.write(data)

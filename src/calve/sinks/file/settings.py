@@ -27,8 +27,7 @@ def folder_fault(root: str, folder: str) -> str | None:
         root: What is the same for all events.
         folder: The folder, with the values of the event.
     """
-    rest = folder[len(root) :].strip("/")
-    for part in rest.split("/") if rest else ():
+    for part in folder[len(root.rstrip("/")) :].split("/")[1:]:  # a slash too many would name the same folder again
         is_hidden = part[:1] in ("", "_", ".")  # also a part that is empty
         if is_hidden or part[-1] == "=" or len(part.encode()) > _LONGEST_PART or not part.isprintable():
             return f"{part[:100]!r} is no name of a folder"
@@ -42,7 +41,8 @@ def _check_path(text: str) -> None:
         raise SettingsError(f"{scheme}:// is no store that files can be written to; use a folder, {', '.join(_STORES)}")
     if static is not None and not (static.isprintable() and static.strip()):
         raise SettingsError("this is no folder")
-    if text.startswith("${"):
+    fixed = text.split("${")[0]
+    if fixed != text and not fixed.split("://")[-1].rpartition("/")[0]:
         raise SettingsError("must begin with a folder that is the same for all events, e.g. out/${/region}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import ssl
 import time
@@ -132,6 +133,9 @@ class HttpClient:
                 hint = "Set `certificate` to the authority's certificate, or set `insecure: true`"
                 raise self._refused(f"has no trusted TLS: {cause.verify_message}", hint) from raised
             raise self._unavailable(f"does not answer: {no_answer(raised)}") from raised
+        except ValueError:  # its text may show a secret
+            why = "cannot be asked: a header has characters that HTTP does not allow"
+            raise self._refused(why, "Correct `headers` or `authentication`") from None
 
     def _accepted(self, answer: HttpAnswer) -> HttpAnswer:
         if answer.status < 300 or answer.is_refusal_of_events:
@@ -158,6 +162,7 @@ def _login(settings: HttpSinkSettings) -> dict[str, str]:
         return {}
     if chosen.http_basic is not None:
         remember(chosen.http_basic.password, is_secret=True)
-        return urllib3.make_headers(basic_auth=f"{chosen.http_basic.username}:{chosen.http_basic.password}")
+        login = f"{chosen.http_basic.username}:{chosen.http_basic.password}".encode()
+        return {"authorization": f"Basic {base64.b64encode(login).decode()}"}
     remember(chosen.bearer_token or "", is_secret=True)
     return {"authorization": f"Bearer {chosen.bearer_token}"}

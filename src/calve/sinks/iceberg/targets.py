@@ -139,6 +139,7 @@ class SinkTargets:
             self._tables = {name: table for name, table in self._tables.items() if isinstance(table, Table)}
             for name in self._idle.next_batch(self._tables.keys() - {self._static}):
                 del self._tables[name]
+                self._existing.forget(name)
             mirrored = [name for name in self.mirrors.names() if name in self._tables]
         for name in mirrored:
             if not self._existing.is_as_followed(name):
@@ -344,8 +345,8 @@ class SinkTargets:
         bad, kept = self._faulty_time(table) if isinstance(table, Table) else None, self._keyed(table)
         with self._lock:
             self._tables[name] = kept
-            self._idle.use([name])
             if isinstance(kept, Table):
+                self._idle.use([name])
                 self._names.add(name)
             tell, self._warned_time = bad and not self._warned_time, self._warned_time or bool(bad)
         if tell:

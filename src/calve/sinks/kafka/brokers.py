@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
+from contextlib import closing
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicCollection, TopicPartition
@@ -113,22 +114,23 @@ class Brokers:
         Raises:
             CalveError: The brokers do not answer, or refuse.
         """
-        consumer = self.opened(Consumer, {"group.id": group})
-        deadline = time.monotonic() + ANSWER_SECONDS
-        try:
-            while True:
-                try:
-                    topics = consumer.list_topics(timeout=ANSWER_SECONDS).topics
-                    offsets = consumer.committed([TopicPartition(name, 0) for name in topics], ANSWER_SECONDS)
-                    break
-                except KafkaException as error:
-                    if error.args[0].code() not in _LOADING or time.monotonic() > deadline:
-                        raise self.failed(error, f"the offsets of the group {group}") from error
-                    time.sleep(0.1)
-        finally:
-            consumer.close()
+        with closing(self.opened(Consumer, {"group.id": group})) as consumer:
+            offsets = self._committed(consumer, group)
         marks = [BatchMark.of(at.offset, at.metadata) for at in offsets if at.error is None and at.offset > 0]
         return max(marks, key=lambda mark: mark.batch, default=BatchMark())
+
+    def _committed(self, consumer: Consumer, group: str) -> list[TopicPartition]:
+        deadline = time.monotonic() + ANSWER_SECONDS
+        while True:
+            try:
+                topics = consumer.list_topics(timeout=ANSWER_SECONDS).topics
+                places = [TopicPartition(name, 0) for name in topics]
+                offsets: list[TopicPartition] = consumer.committed(places, ANSWER_SECONDS)
+                return offsets
+            except KafkaException as error:
+                if error.args[0].code() not in _LOADING or time.monotonic() > deadline:
+                    raise self.failed(error, f"the offsets of the group {group}") from error
+                time.sleep(0.1)
 
     def failed(self, error: Exception | None, what: str) -> CalveError:
         """Return Calve's error for one of librdkafka."""

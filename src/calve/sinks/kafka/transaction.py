@@ -168,6 +168,8 @@ class _Sender:
                 bounded(self._producer.commit_transaction, ANSWER_SECONDS)
                 stop_at("task.after-send")
                 return True
+            if not self._failures:  # nothing is left to send
+                bounded(self._producer.abort_transaction, ANSWER_SECONDS)
         except (KafkaException, SystemError, TimeoutError) as error:
             if not self._failures:
                 raise self._error(error) from error

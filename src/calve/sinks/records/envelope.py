@@ -30,6 +30,8 @@ class DebeziumValues:
             source: The envelope's `source`, as JSON.
         """
         row = record.value or b"null"
+        if operation != Operation.UPDATE and (moved := self._before.pop((record.target, record.key), None)):
+            yield from self._delete(*moved)  # its new row went to another target, and the key comes again
         if operation == Operation.SKIPPED:
             self._before[record.target, record.key] = record, source
         elif operation == Operation.DELETE:

@@ -128,6 +128,10 @@ class Brokers:
                 offsets: list[TopicPartition] = consumer.committed(places, ANSWER_SECONDS)
                 return offsets
             except KafkaException as error:
+                message = consumer.poll(0.1)  # has the reason why there is no coordinator
+                reason = message.error() if message is not None else None
+                if reason is not None and reason.code() in UNAUTHORIZED:
+                    raise self.failed(KafkaException(reason), f"the offsets of the group {group}") from error
                 if error.args[0].code() not in _LOADING or time.monotonic() > deadline:
                     raise self.failed(error, f"the offsets of the group {group}") from error
                 time.sleep(0.1)

@@ -248,3 +248,16 @@ def test_a_delete_that_is_older_than_a_column_takes_an_older_row_before_one_of_a
     search = FullRowSearch(new, deletes.ids[:-1], [gone])
     none = pa.array([], pa.int64()).to_numpy()
     assert [path for part in (earlier, later) for path, _ in search.find(part, lambda _: none)] == [earlier[0].path]
+
+
+@pytest.mark.spark
+def test_a_nested_column_that_gets_a_field_while_batches_wait_stops_no_commit(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    mirror = Mirror(spark, tmp_path, 2, [])
+    mirror.commit({1: mirror.stage([0, 5, 8], [])})
+    files = {2: mirror.stage([1, 8], [0]), 3: mirror.stage([], [1])}
+    spark.sql(f"ALTER TABLE lakehouse.{NAME} ADD COLUMN inner.added STRING")
+    mirror.commit(files)
+    rows = spark.sql(f"SELECT n, text, inner.added FROM lakehouse.{NAME} ORDER BY n, text")
+    assert [tuple(row) for row in rows.collect()] == [(1, "", None), (2, "b", None), (2, "b", None)]

@@ -7,7 +7,7 @@ ids, which a rewrite must keep, as columns of the new file (specification, "Row 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -16,8 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 from pyiceberg.io import load_file_io
+from pyiceberg.schema import index_by_id
 
 from calve.arrays import Mask
+from calve.catalog.nested_columns import fitted, id_of
 from calve.errors import UnsupportedError
 from calve.state.durable import local_path
 from calve.table.arrow_schema import arrow_schema
@@ -30,7 +32,6 @@ __all__ = [
     "StoredFile",
     "chosen_rows",
     "default_column",
-    "id_of",
     "opened",
     "with_lineage",
 ]
@@ -72,12 +73,6 @@ def opened(path: str, table: Table) -> Any:
     )
 
 
-def id_of(field: pa.Field) -> bytes:
-    """Return the field id of a column of a file."""
-    field_id: bytes = (field.metadata or {}).get(b"PARQUET:field_id", b"")
-    return field_id
-
-
 def with_lineage(table: Table) -> Table:
     """Return the table with the columns of ids, if its rows have ids.
 
@@ -106,7 +101,11 @@ def chosen_rows(data_file: StoredFile, table: Table, chosen: Mask) -> Iterator[p
         OSError: It cannot be read.
     """
     wanted = arrow_schema(table.schema)
-    defaults = {str(field.field_id).encode(): field.initial_default for field in table.schema.fields}
+    defaults = {
+        str(number).encode(): field.initial_default
+        for number, field in index_by_id(table.schema).items()
+        if field.initial_default is not None
+    }
     with opened(data_file.path, table) as source, parquet.ParquetFile(source) as file:
         names = {id_of(field): field.name for field in file.schema_arrow}
         if b"" in names:
@@ -137,12 +136,14 @@ def _column(
     """Return a column of the table, as a batch of rows of a file has it; `place`: the file, and its first row."""
     number, (file, at) = int(id_of(field)), place
     stored = rows[names[id_of(field)]] if id_of(field) in names else None
-    if stored is not None and _parts(stored.type) != _parts(field.type):
-        raise pa.ArrowInvalid(f"{file.path} has other parts of {field.name} than the table")
-    default = defaults[id_of(field)]
+    default = defaults.get(id_of(field))
     if stored is None and default is None and not field.nullable:
         raise pa.ArrowInvalid(f"{file.path} lacks {field.name}, which is required")
-    column = default_column(field.type, default, len(rows)) if stored is None else stored.cast(field.type)
+    column = (
+        default_column(field.type, default, len(rows))
+        if stored is None
+        else fitted(stored, field.type, defaults.keys())
+    )
     if number == _ROW_ID and file.first_row_id is not None:
         return pc.coalesce(column, pa.array(np.arange(len(rows)) + (file.first_row_id + at), pa.int64()))
     if number == _UPDATED and file.first_row_id is not None:
@@ -153,18 +154,3 @@ def _column(
 def default_column(kind: pa.DataType, default: Any, rows: int) -> pa.Array:
     """Return the values of a column in rows that are older than it; nulls without a default."""
     return pa.nulls(rows, kind) if default is None else pa.array([default], kind).take(pa.repeat(0, rows))
-
-
-def _shape(fields: Iterable[pa.Field]) -> list[Any]:
-    """Return the field ids and the names of columns; the parts of lists and maps have names without a meaning."""
-    return [(id_of(field), field.name, _parts(field.type)) for field in fields]
-
-
-def _parts(kind: pa.DataType) -> list[Any]:
-    if pa.types.is_struct(kind):
-        return _shape(kind.fields)
-    if pa.types.is_map(kind):
-        return [(id_of(field), _parts(field.type)) for field in (kind.key_field, kind.item_field)]
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return [(id_of(kind.value_field), _parts(kind.value_type))]
-    return []

@@ -138,5 +138,8 @@ def _read(table: Table, file: ContentFile) -> pa.Table:
     """Read staged rows, with the columns that the table has by now."""
     deletes = DeletedRows(table).table
     with reading(file.file_path):
-        rows = np.ones(file.record_count, bool)
-        return pa.concat_tables(list(chosen_rows(StoredFile(file.file_path), deletes, rows)))
+        try:
+            rows = np.ones(file.record_count, bool)
+            return pa.concat_tables(list(chosen_rows(StoredFile(file.file_path), deletes, rows)))
+        except pa.ArrowException as error:
+            raise unreadable(table, str(error)) from error

@@ -17,7 +17,8 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from calve.arrays import RowNumbers
-from calve.catalog.data_files import UPDATED, StoredFile, id_of, opened, with_lineage
+from calve.catalog.data_files import UPDATED, StoredFile, opened, with_lineage
+from calve.catalog.nested_columns import id_of
 from calve.commit.key_search import KeySearch, UnsearchableError, reading
 from calve.commit.older_rows import READERS, OlderFile, older_files, read_rows
 from calve.commit.partial_updates import BatchPart, PartKind, apply_updates

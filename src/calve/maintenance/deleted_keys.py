@@ -9,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import parquet
 
-from calve.catalog.data_files import id_of, opened
+from calve.catalog.data_files import opened
+from calve.catalog.nested_columns import id_of
 from calve.table.arrow_schema import arrow_schema
 from calve.table.loaded import Table
 from calve.write.stored import stored_schema

@@ -3,7 +3,7 @@
 Iceberg's planner chooses the files and the deletes that apply to each. The rows that are left are copied with the
 writer of the pipelines (`copied_rows`), and rows that are deleted meanwhile are deleted in the new files by the same
 snapshot (`moved_deletes`). What needs more is left to Iceberg's action: large groups of a table with a sort order,
-files that are not Parquet, or with other parts of a nested column than the table has now.
+files that are not Parquet, or lack a part of a nested column that is not NULL in older rows.
 """
 
 from __future__ import annotations

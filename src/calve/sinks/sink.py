@@ -6,7 +6,7 @@ repeated, and leave nothing to commit.
 
 A kind of sink is a folder `sinks/<name>/`. Its `settings.py` has `SETTINGS`, a dataclass of options that extends
 `SinkSettings`; its `sink.py` has `open(Opening) -> Sink` and `probe(settings, spark) -> None`. One line in
-`pipeline/plugins.py` names the folder.
+`pipeline/plugins.py` names the folder. `sinks/records/` has what those share that send a batch at once, in order.
 """
 
 from __future__ import annotations

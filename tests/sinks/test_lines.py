@@ -140,7 +140,25 @@ def test_a_batch_is_a_file_in_each_folder_and_a_manifest_names_them(tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    "value", ["..", ".", "", "/", "eu/", "/eu", "a//b", "../x", "_manifests", ".x", "a/../..", "x" * 256, "a\nb", "\0"]
+    "value",
+    [
+        "..",
+        ".",
+        "",
+        "/",
+        "eu/",
+        "/eu",
+        "x/b-0.ndjson.gz/y",
+        "é" * 120 + "/" + "é" * 120 + "/é" * 400,
+        "a//b",
+        "../x",
+        "_manifests",
+        ".x",
+        "a/../..",
+        "x" * 256,
+        "a\nb",
+        "\0",
+    ],
 )
 def test_a_value_of_an_event_leads_to_no_other_folder(tmp_path: Path, value: str) -> None:
     route = job_of(f"{{file: {{path: '{tmp_path}/out/${{/v}}'}}}}").route
@@ -149,7 +167,7 @@ def test_a_value_of_an_event_leads_to_no_other_folder(tmp_path: Path, value: str
     assert route.fault(f"{tmp_path}/out/region=") is not None
 
 
-@pytest.mark.parametrize("path", ["${/v}/out", "/${/v}", "s3://${/v}", "ftp://host/x", " "])
+@pytest.mark.parametrize("path", ["/", "${/v}/out", "/${/v}", "s3://${/v}", "ftp://host/x", " "])
 def test_a_path_that_files_cannot_be_in_is_refused(path: str) -> None:
     with pytest.raises(SettingsErrors):
         job_of(f"{{file: {{path: '{path}'}}}}")

@@ -178,6 +178,13 @@ def test_a_wrong_password_is_told_at_once_and_never_shown() -> None:
     assert "secret" not in str(raised.value) + repr(sender.client._access)
 
 
+def test_a_password_may_have_any_character() -> None:
+    with Scripted(lambda *_: (401, b"Unauthorized")) as server:
+        with pytest.raises(SinkRefusedError, match=r"refuses the user me \(401\)"):
+            bulk(server, login=("me", "s€cret"))[0].send("logs", lines(1))
+        assert server.asked[0][3]["authorization"] == "Basic bWU6c+KCrGNyZXQ="
+
+
 def test_a_node_that_is_away_is_passed_over_for_the_next() -> None:
     cluster = Cluster()
     with Scripted(cluster.answer) as server:

@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 import time
+from base64 import b64encode
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -14,13 +15,22 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 from urllib3.response import BaseHTTPResponse, HTTPResponse
 
-__all__ = ["BoundedServer", "UnboundedError"]
+__all__ = ["BoundedServer", "HeaderError", "UnboundedError", "basic_login"]
 
 _PIECE_BYTES = 1 << 16
 
 
 class UnboundedError(HTTPError):
     """An answer is larger than any that is expected. Internal: the caller names the server."""
+
+
+class HeaderError(HTTPError):
+    """A header has characters that HTTP does not allow; its value, perhaps a secret, is not in the text."""
+
+
+def basic_login(user: str, password: str) -> dict[str, str]:
+    """Return the header of a login, in UTF-8 (RFC 7617)."""
+    return {"authorization": f"Basic {b64encode(f'{user}:{password}'.encode()).decode()}"}
 
 
 class _InTime(HTTPConnection):
@@ -85,9 +95,15 @@ class BoundedServer:
 
         Raises:
             HTTPError, OSError: There is no answer, or none in time.
+            HeaderError: A header cannot be sent.
             UnboundedError: It is too large.
         """
-        answer = self._pool.urlopen(method, path, body, headers, redirect=False, preload_content=False)
+        try:
+            answer = self._pool.urlopen(method, path, body, headers, redirect=False, preload_content=False)
+        except HTTPError:
+            raise
+        except ValueError:  # whose text shows the header
+            raise HeaderError("a header has characters that HTTP does not allow") from None
         try:
             data = self._read(answer, time.monotonic() + self._seconds, most_bytes)
         except BaseException:

@@ -16,7 +16,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, SSLError
 
 from calve.errors import SourceError, SourceUnavailableError
-from calve.network.bounded_http import BoundedServer
+from calve.network.bounded_http import BoundedServer, HeaderError, basic_login
 from calve.network.no_answer import no_answer
 from calve.serde.format import WriterSchema
 from calve.serde.settings import SchemaSettings
@@ -53,8 +53,7 @@ class Registry:
         self._server = BoundedServer(self.url, seconds, seconds, **tls)
         self._headers = {"accept": "application/vnd.schemaregistry.v1+json, application/json"}
         if settings.schema_registry_api_key is not None:
-            login = f"{settings.schema_registry_api_key}:{settings.schema_registry_api_secret}"
-            self._headers |= urllib3.make_headers(basic_auth=login)
+            self._headers |= basic_login(settings.schema_registry_api_key, settings.schema_registry_api_secret or "")
         if settings.bearer_token is not None:
             self._headers["authorization"] = f"Bearer {settings.bearer_token}"
         self._schemas: dict[int, WriterSchema] = {}
@@ -171,6 +170,9 @@ class Registry:
         return answer
 
     def _failed(self, raised: BaseException) -> SourceError:
+        if isinstance(raised, HeaderError):
+            text = f"The schema registry {self.url} cannot be asked: {raised}"
+            return SourceError(text, step="decode", target=self.url, hint="Correct `bearer_token`")
         cause = raised.args[0] if isinstance(raised, SSLError) and raised.args else None
         if isinstance(cause, ssl.SSLCertVerificationError):
             hint = "Set `certificate` to the certificate of the authority that signed it, in PEM"

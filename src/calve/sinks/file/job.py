@@ -18,6 +18,7 @@ import msgspec
 import pyarrow as pa
 from pyiceberg.io import load_file_io
 
+from calve.sinks.file.settings import FILES
 from calve.sinks.job import Work
 from calve.sinks.records.job import BatchJob
 from calve.sinks.records.lines import lines
@@ -72,7 +73,7 @@ class FileWriter(BatchWriter):
             contents.setdefault(record.target, []).append(line)
         for folder, rows in contents.items():
             data = _compressed(b"".join(rows), job.compression)
-            path = f"{folder}/{job.name}.ndjson{_ENDINGS[job.compression]}"
+            path = f"{folder}/{job.name}{FILES}{_ENDINGS[job.compression]}"
             _write(path, data)
             stop_at("task.after-file")
             files.append({"path": path[len(job.root) + 1 :], "rows": len(rows), "bytes": len(data)})

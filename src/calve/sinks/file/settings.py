@@ -14,9 +14,11 @@ from calve.settings import option
 from calve.sinks.records.settings import LineSettings
 from calve.state.durable import local_path
 
-__all__ = ["SETTINGS", "FileSinkSettings", "folder_fault"]
+__all__ = ["FILES", "SETTINGS", "FileSinkSettings", "folder_fault"]
 
-_LONGEST_PART, _LONGEST = 255, 1000
+FILES = ".ndjson"
+"""How names of files end, before that of their compression."""
+_LONGEST_PART, _LONGEST = 255, 900
 _STORES = ("s3://", "gs://", "az://")
 
 
@@ -29,9 +31,10 @@ def folder_fault(root: str, folder: str) -> str | None:
     """
     for part in folder[len(root.rstrip("/")) :].split("/")[1:]:  # a slash too many would name the same folder again
         is_hidden = part[:1] in ("", "_", ".")  # also a part that is empty
-        if is_hidden or part[-1] == "=" or len(part.encode()) > _LONGEST_PART or not part.isprintable():
+        is_file = FILES in part  # where it would be in the way of one
+        if is_hidden or is_file or part[-1] == "=" or len(part.encode()) > _LONGEST_PART or not part.isprintable():
             return f"{part[:100]!r} is no name of a folder"
-    return f"the path has more than {_LONGEST} characters" if len(folder) > _LONGEST else None
+    return f"the path has more than {_LONGEST} bytes" if len(folder.encode()) > _LONGEST else None
 
 
 def _check_path(text: str) -> None:
@@ -92,6 +95,8 @@ class FileSinkSettings(LineSettings):
         static = compile_format(self.target).static
         if static is not None and (fault := folder_fault(self.root, static)):
             yield "path", fault
+        if self.root == "/":
+            yield "path", "needs a folder below /"
         if (local := local_path(self.root)) is not None and Path(local).is_file():
             yield "path", "is a file, but must be a folder: each batch is a file of its own"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import gzip
 import ssl
 import time
@@ -16,7 +15,7 @@ from calve.credentials import remember
 from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
 from calve.event.reject import cut
 from calve.network.backoff import delay
-from calve.network.bounded_http import BoundedServer, UnboundedError
+from calve.network.bounded_http import BoundedServer, HeaderError, UnboundedError, basic_login
 from calve.network.no_answer import no_answer
 from calve.sinks.http.settings import HttpSinkSettings
 
@@ -128,14 +127,13 @@ class HttpClient:
         except (HTTPError, OSError) as raised:
             if isinstance(raised, UnboundedError):
                 raise self._refused(f"gives an answer that is too large: {raised}", "Correct `url`") from raised
+            if isinstance(raised, HeaderError):
+                raise self._refused(f"cannot be asked: {raised}", "Correct `headers` or `authentication`") from raised
             cause = raised.args[0] if raised.args else None
             if isinstance(raised, SSLError) and isinstance(cause, ssl.SSLCertVerificationError):
                 hint = "Set `certificate` to the authority's certificate, or set `insecure: true`"
                 raise self._refused(f"has no trusted TLS: {cause.verify_message}", hint) from raised
             raise self._unavailable(f"does not answer: {no_answer(raised)}") from raised
-        except ValueError:  # its text may show a secret
-            why = "cannot be asked: a header has characters that HTTP does not allow"
-            raise self._refused(why, "Correct `headers` or `authentication`") from None
 
     def _accepted(self, answer: HttpAnswer) -> HttpAnswer:
         if answer.status < 300 or answer.is_refusal_of_events:
@@ -162,7 +160,6 @@ def _login(settings: HttpSinkSettings) -> dict[str, str]:
         return {}
     if chosen.http_basic is not None:
         remember(chosen.http_basic.password, is_secret=True)
-        login = f"{chosen.http_basic.username}:{chosen.http_basic.password}".encode()
-        return {"authorization": f"Basic {base64.b64encode(login).decode()}"}
+        return basic_login(chosen.http_basic.username, chosen.http_basic.password)
     remember(chosen.bearer_token or "", is_secret=True)
     return {"authorization": f"Bearer {chosen.bearer_token}"}

@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning, SSLError
 
 from calve.credentials import remember
 from calve.errors import CalveError, SinkRefusedError, SinkUnavailableError
-from calve.network.bounded_http import BoundedServer
+from calve.network.bounded_http import BoundedServer, basic_login
 from calve.network.no_answer import no_answer
 from calve.sinks.opensearch.obstacles import Obstacle, obstacle
 from calve.sinks.opensearch.settings import OpenSearchSettings
@@ -104,7 +104,7 @@ class Client:
         self._prefixes = [urlsplit(host).path for host in access.hosts]
         if access.login:
             remember(access.login[1], is_secret=True)  # also in tasks
-        self._headers = urllib3.make_headers(basic_auth=":".join(access.login)) if access.login else {}
+        self._headers = basic_login(*access.login) if access.login else {}
         self._signer = Signer(access.aws) if access.aws else None
         self._headers["content-type"] = "application/x-ndjson"
         self._turn = 0

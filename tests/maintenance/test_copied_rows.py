@@ -141,8 +141,8 @@ def test_rows_go_to_the_partition_that_the_table_has_now(tmp_path: Path) -> None
 
 
 def test_files_that_only_iceberg_can_read_are_left_to_it_and_nothing_is_left_behind(tmp_path: Path) -> None:
-    inner = {"type": "struct", "fields": [{"id": 23, "name": "b", "type": "double", "required": False}]}
-    now = {"id": "long", "inner": inner}
+    part = {"id": 24, "name": "b", "type": "double", "required": False, "initial-default": 1.5}
+    now = {"id": "long", "inner": {"type": "struct", "fields": [part]}}
     old = written(table(tmp_path, {"id": "long", "inner": COLUMNS["inner"]}), "a", [1])
     new = written(table(tmp_path, now), "b", [2])
     assert copied(table(tmp_path, now), [group(new + old, 1_000)]) is None

@@ -17,7 +17,7 @@ STATEMENTS = {
     "changes of the source rds by change_event_type": "references/test_sink_rfc_3.py::test_each_example_writes_its_rows",
     "a row that moves to another partition is there once": "commit/test_positions.py::test_each_commit_leaves_the_rows_of_the_model_whatever_neighbours_do",
     "an event without a value of its key": "whole/test_rfc_errors.py::test_an_event_is_a_dead_letter_and_the_others_are_written",
-    "a key of the table's own, or of the settings": "sinks/test_iceberg_targets.py::test_a_target_may_have_a_key_that_the_settings_name_or_that_of_its_source",
+    "a key of the table's own, or of the settings": "sinks/test_iceberg_keys.py::test_a_target_may_have_a_key_that_the_settings_name_or_that_of_its_source",
     "an operation that is missing or empty is not recognized": "docs/updates-and-deletes.md: missing, empty, `index`, `insert`, `create`, `c`, `i`, `r`",
     "position deletes or vectors only for rows of the batch": "docs/updates-and-deletes.md: merge-on-read",
 }

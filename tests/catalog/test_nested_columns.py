@@ -15,6 +15,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.catalog.data_files import StoredFile, chosen_rows
+from calve.catalog.nested_columns import fitted
 from calve.table.arrow_schema import arrow_schema
 from kit.tables import table_of
 
@@ -33,6 +34,8 @@ def struct_of(chosen: dict[int, str], inner: dict[int, str]) -> iceberg.StructTy
     if within:
         listed = iceberg.ListType(element_id=31, element=iceberg.StructType(*within), element_required=False)
         leaves.append(iceberg.NestedField(30, "within", listed, required=False))
+        mapped = iceberg.MapType(41, iceberg.StringType(), 42, iceberg.StructType(*within), value_required=False)
+        leaves.append(iceberg.NestedField(40, "mapped", mapped, required=False))
     return iceberg.StructType(*leaves)
 
 
@@ -50,7 +53,8 @@ def rows(draw: st.DrawFn, chosen: dict[int, str], inner: dict[int, str]) -> list
     def struct(parts: dict[int, str]) -> st.SearchStrategy[dict[str, Any]]:
         return st.fixed_dictionaries({name: st.none() | LEAVES[at][1] for at, name in parts.items()})
 
-    within = {"within": st.none() | st.lists(st.none() | struct(inner), max_size=3)}
+    mapped = st.dictionaries(st.sampled_from("xyz"), st.none() | struct(inner)).map(lambda items: [*items.items()])
+    within = {"within": st.none() | st.lists(st.none() | struct(inner), max_size=3), "mapped": st.none() | mapped}
     whole = st.tuples(struct(chosen), st.fixed_dictionaries(within)).map(lambda both: both[0] | both[1])
     return draw(st.lists(st.none() | whole, min_size=1, max_size=5))
 
@@ -72,7 +76,10 @@ def test_older_rows_have_the_parts_of_now(
     read = pa.concat_tables(parts)
     read.validate(full=True)
     assert read.schema == arrow_schema(now)
-    assert read["s"].to_pylist() == [projected(value, older, newer, inner, inner_now) for value in values]
+    expected = [projected(value, older, newer, inner, inner_now) for value in values]
+    assert read["s"].to_pylist() == expected
+    column = pq.read_table(tmp_path / "f.parquet")["s"].slice(1)  # an array that begins within its buffers
+    assert fitted(column, read["s"].type, set()).to_pylist() == expected[1:]
 
 
 def projected(value: Any, older: Any, newer: Any, inner: Any, inner_now: Any) -> Any:
@@ -83,6 +90,8 @@ def projected(value: Any, older: Any, newer: Any, inner: Any, inner_now: Any) ->
     if inner_now:
         within = value["within"]
         row["within"] = None if within is None else [projected(item, inner, inner_now, {}, {}) for item in within]
+        mapped = value["mapped"]
+        row["mapped"] = mapped and [(key, projected(item, inner, inner_now, {}, {})) for key, item in mapped]
     return row
 
 

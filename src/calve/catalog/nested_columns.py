@@ -8,9 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Set
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 __all__ = ["fitted", "id_of"]
 
@@ -30,7 +28,7 @@ def fitted(column: pa.ChunkedArray, kind: pa.DataType, defaulted: Set[bytes]) ->
         defaulted: The ids of parts that are not NULL in rows without them.
 
     Raises:
-        ArrowInvalid: Only Iceberg can read it so: a map has other parts, or a part that is missing has a value.
+        ArrowInvalid: Only Iceberg can read it so: a part that is missing has a value in older rows.
     """
     if _parts(column.type) == _parts(kind):
         return column.cast(kind)
@@ -44,14 +42,17 @@ def _fitted(values: pa.Array, kind: pa.DataType, defaulted: Set[bytes]) -> pa.Ar
         stored = {id_of(field): values.field(at) for at, field in enumerate(values.type.fields)}
         parts = [_part(field, stored.get(id_of(field)), len(values), defaulted) for field in kind.fields]
         return pa.StructArray.from_arrays(parts, fields=kind.fields, mask=values.is_null())
+    offsets = values.offsets.to_numpy()  # those of a slice point into the whole array's items
+    first, last = int(offsets[0]), int(offsets[-1])
+    starts, is_null = offsets - first, values.is_null()
     if pa.types.is_map(kind):
-        raise pa.ArrowInvalid("a map has other parts than in the table")
-    lengths = pc.fill_null(pc.list_value_length(values), 0).to_numpy(zero_copy_only=False)
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    items = _fitted(pc.list_flatten(values), kind.value_type, defaulted)
+        keys = _fitted(values.keys.slice(first, last - first), kind.key_type, defaulted)
+        items = _fitted(values.items.slice(first, last - first), kind.item_type, defaulted)
+        return pa.MapArray.from_arrays(pa.array(starts, pa.int32()), keys, items, type=kind, mask=is_null)
+    items = _fitted(values.values.slice(first, last - first), kind.value_type, defaulted)
     is_large = pa.types.is_large_list(kind)
-    build, offsets = (pa.LargeListArray, pa.int64()) if is_large else (pa.ListArray, pa.int32())
-    return build.from_arrays(pa.array(ends, offsets), items, type=kind, mask=values.is_null())
+    build, width = (pa.LargeListArray, pa.int64()) if is_large else (pa.ListArray, pa.int32())
+    return build.from_arrays(pa.array(starts, width), items, type=kind, mask=is_null)
 
 
 def _part(field: pa.Field, stored: pa.Array | None, rows: int, defaulted: Set[bytes]) -> pa.Array:

@@ -36,29 +36,14 @@ YAML = "shop:\n  source:\n    file: {path: 'in/*.ndjson'}\n  sink:" + "".join(
     SINK.format(name=name, version=version, mode=mode) for name, (version, mode) in TABLES.items()
 )
 CONVERTED = ("shop.keys", "shop.old_keys")
-POINTS = (
-    "task.in-write:2",
-    "ledger.after-begin",
-    "ledger.after-stage",
-    "pipeline.after-stage",
-    "commit.after-deletes",
-    "commit.before-swap:2",
-    "commit.after-swap",
-    "commit.after-swap:3",
-    "commit.after-table:2",
-    "pipeline.after-acknowledge",
-)
-CONVERSION = ("commit.after-deletes", "commit.before-swap", "commit.after-swap")
+POINTS = ("commit.after-deletes", "commit.before-swap:2", "commit.after-swap", "commit.after-table:2")
+"""Of a commit: what comes before it and after it is the same for every table, and `test_stop_points` has it."""
+CONVERSION = ("commit.after-deletes", "commit.before-swap:2", "commit.after-swap")
+"""The first table is converted by the second process, the other one by the third."""
 _DAMAGED = b"{}"
 COMPACTED = ("shop.vectors", "shop.positions")
-COMPACTION = (
-    "maintain.after-copy",
-    "commit.after-deletes",
-    "commit.before-swap",
-    "commit.after-swap",
-    "commit.after-swap",
-)
-"""The swap of one table, then that of the other: the first one has nothing to compact any more."""
+COMPACTION = ("maintain.after-copy", "commit.after-deletes", "commit.before-swap:2", "commit.after-swap")
+"""The third process compacts the first table, and the fourth the other."""
 
 
 @pytest.mark.crash
@@ -75,9 +60,9 @@ def test_each_key_has_its_last_row_wherever_a_commit_a_conversion_or_a_compactio
     assert calve.once() == 0, calve.said()[-1500:]
     assert all(path.read_bytes() != _DAMAGED for path in _indexes(calve))
     assert [_read(calve, table) for table in COMPACTED] == [rows] * 2
+    for point in CONVERSION:
+        _maintain_dies_at(calve, point, *CONVERTED, "--only", "convert")
     for table in CONVERTED:
-        for point in CONVERSION:
-            _maintain_dies_at(calve, point, table, "--only", "convert")
         assert _read(calve, table) == rows
         summary = dict(calve.java_table(table).currentSnapshot().summary())
         assert summary["total-equality-deletes"] == "0"

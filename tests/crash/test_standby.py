@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from calve.state.store_folder import StoreFolder
 from kit.running import Calve, until
-from matrix.takeovers import Arrivals, Feed, Takeovers
+from matrix.takeovers import STRIKES, Arrivals, Feed, Takeovers
 from services.mysql import MYSQL, MySql
 from services.objects import ObjectStore
 from services.postgres import Postgres
@@ -32,7 +32,8 @@ from services.process import free_ports
 
 pytestmark = [pytest.mark.spark, pytest.mark.services, pytest.mark.crash]
 
-KILLS = int(os.environ.get("CALVE_KILLS", "3"))
+KILLS = int(os.environ.get("CALVE_KILLS", "0"))
+"""How many leaders of each source are struck; 0: as many as the source has strikes."""
 QUICK = {"auto_create": True, "flush_interval": "100ms", "commit_interval": "300ms"}
 ROWS = 2_000
 CLIENTS = 4
@@ -181,6 +182,10 @@ FEEDS: dict[str, Callable[[Path, SparkSession], contextlib.AbstractContextManage
 }
 
 
+STRUCK = {"files": (*STRIKES,), "http": ("cut off",), "postgres": ("paused",), "mysql": ("killed",)}
+"""A leader that is cut off can still answer clients, and one that is paused wakes up with a slot that another reads."""
+
+
 @pytest.mark.parametrize("source", FEEDS)
 def test_nothing_is_lost_or_duplicated_when_drivers_are_killed_paused_and_cut_off(
     source: str, tmp_path: Path, spark: SparkSession, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
@@ -190,9 +195,10 @@ def test_nothing_is_lost_or_duplicated_when_drivers_are_killed_paused_and_cut_of
     state = object_store.place(f"standby-{source}")
     with contextlib.ExitStack() as left:
         feed = left.enter_context(FEEDS[source](tmp_path / "calve", spark))
-        takeovers = Takeovers(tmp_path / "calve", state, object_store.environment(), feed=feed)
+        strikes = STRIKES if KILLS else STRUCK[source]
+        takeovers = Takeovers(tmp_path / "calve", state, object_store.environment(), feed=feed, strikes=strikes)
         left.callback(takeovers.end)
-        for _ in range(KILLS):
+        for _ in range(KILLS or len(strikes)):
             print(takeovers.play())
         rows, lost, duplicated = takeovers.finish()
     assert (rows > 0, lost, duplicated) == (True, 0, 0)

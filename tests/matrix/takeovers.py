@@ -27,7 +27,7 @@ from calve.state.values import decoded
 from kit.running import PATIENCE_SECONDS, Calve, until
 from services.relay import Relay
 
-__all__ = ["Arrivals", "Feed", "Takeovers"]
+__all__ = ["STRIKES", "Arrivals", "Feed", "Takeovers"]
 
 YAML = """
 orders:
@@ -194,18 +194,25 @@ class Takeovers:
         environment: The variables to reach it, which this process needs as well.
         seed: Of the moments of the strikes.
         feed: What comes in; None: `Arrivals`.
+        strikes: What happens to the leaders, in turns.
 
     Attributes:
         seconds: From each strike to the first commit of the standby, by kind.
     """
 
     def __init__(
-        self, folder: Path, state: str, environment: dict[str, str], seed: str = "1", feed: Feed | None = None
+        self,
+        folder: Path,
+        state: str,
+        environment: dict[str, str],
+        seed: str = "1",
+        feed: Feed | None = None,
+        strikes: Iterable[str] = tuple(STRIKES),
     ) -> None:
         self._feed = feed or Arrivals(folder / "in")
         self._drivers = Drivers(folder, state, environment, self._feed)
         self._chance = random.Random(seed)
-        self._kinds = itertools.cycle(STRIKES)
+        self._kinds = itertools.cycle(strikes)
         self._leader = self._drivers.start()
         self._feed.begin()
         self.seconds: dict[str, list[float]] = {kind: [] for kind in STRIKES}

@@ -17,7 +17,7 @@ from calve.compiled.library import VARIABLE
 from calve.engine import session
 from kit.examples import examples
 from kit.readers import PlainSpark
-from kit.running import Calve
+from kit.running import TINY, Calve
 from services import azurite as azure_service
 from services import duckdb_iceberg
 from services import gcs as google_service
@@ -27,13 +27,8 @@ from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.opensearch import OpenSearch
 
-_TINY = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",  # it costs a job for each stage
-    "spark.sql.codegen.wholeStage": "false",  # compiling a query takes longer than it does to run
-    "spark.ui.retainedJobs": "1000",  # so that each batch of a run is found
-}
-"""For tables of a few rows."""
+_CONF = {**TINY, "spark.ui.retainedJobs": "1000"}
+"""So many that each batch of a run is found."""
 _LAKE = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.sources.partitionOverwriteMode": "dynamic",
@@ -58,7 +53,7 @@ def _no_secrets_of_the_last_test() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One JVM for all tests that need one in their own process, with every jar."""
-    engine = session.start("local[2]", _TINY, needs_s3=True)
+    engine = session.start("local[2]", _CONF, needs_s3=True)
     yield engine.session
     session.stop(engine)
 

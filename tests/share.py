@@ -20,11 +20,14 @@ KINDS = ("plain", "kills", "servers", "Spark")
 END = "end"
 """The file that tells all processes to end: a test that runs Calve in its own process takes a signal for Calve's."""
 SERVERS = ("kafka_broker", "object_store", "opensearch")
-"""Fixtures with a server for all tests of a process: one process takes all tests of a server, which so starts once."""
+"""Fixtures with a server for all tests of a process: one process takes all tests of a kind that use a server, which starts once."""
 LONGEST = (
     "test_stop_points.py",
+    "test_deletes_by_position.py",
+    "test_secrets.py",
     "test_outages.py",
-    "test_standby.py",
+    "test_maintenance.py",
+    "test_notify.py",
     "test_iceberg_merge_by_key.py",
     "test_mirror.py",
     "test_histories.py",
@@ -108,7 +111,7 @@ def _unit(item: pytest.Item) -> tuple[str, str]:
     asked = (name for mark in item.iter_markers("services") for name in mark.args)
     used = {*getattr(item, "fixturenames", ()), *asked}
     kind, server = kind_of(item), next((name for name in SERVERS if name in used), "")
-    return ("servers", server) if server and kind != "plain" else (kind, item.nodeid.partition("::")[0])
+    return kind, server if server and kind != "plain" else item.nodeid.partition("::")[0]
 
 
 if __name__ == "__main__":

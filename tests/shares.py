@@ -2,7 +2,7 @@
 
 A line tells how far they are: on a terminal all the time, else twice a minute. A test that fails is told at once, the
 output of a process when it ends. Ended by SIGTERM or Ctrl-C, it ends all of them, and these end what their tests have
-started. CALVE_TEST_PROCESSES=6 uses as many.
+started. CALVE_TEST_PROCESSES=4 uses as many.
 """
 
 from __future__ import annotations
@@ -22,7 +22,12 @@ from typing import IO
 
 from share import END, KINDS
 
-PROCESSES = int(os.environ.get("CALVE_TEST_PROCESSES", "4"))
+FIRST = (*KINDS, "servers", "kills")
+"""What each process runs first: tests with kills and with servers often wait, so two processes have them."""
+NEEDED_BYTES = 3 << 30
+"""What a process needs, with the servers that it starts."""
+_ROOM = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // NEEDED_BYTES
+PROCESSES = int(os.environ.get("CALVE_TEST_PROCESSES", min(len(FIRST), max(len(KINDS), _ROOM))))
 NOTHING_TO_RUN = 5
 LOOK_SECONDS = 0.5
 TELL_SECONDS = 30
@@ -101,7 +106,7 @@ def main() -> int:
     print(f"Running the tests in {PROCESSES} processes: all of them take some 15 minutes on 2 quiet cores", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         progress = Progress(Path(folder))
-        running = [_start(Path(folder) / f"{number}", KINDS[number % len(KINDS)]) for number in range(PROCESSES)]
+        running = [_start(Path(folder) / f"{number}", FIRST[number % len(FIRST)]) for number in range(PROCESSES)]
         codes = set()
         try:
             while running:

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from calve.stop_point import VARIABLE
-from kit.running import Calve
+from kit.running import LITTLE, Calve
 
 
 class Doomed(Calve):
@@ -37,7 +37,9 @@ class Doomed(Calve):
 
     def replay_dies_at(self, point: str) -> None:
         """Send dead letters again until the point is reached."""
-        command = self.command("dlq", "replay", "pipelines.yaml", "--master", "local[2]", "--give-up-after", "2s")
+        command = self.command(
+            "dlq", "replay", "pipelines.yaml", "--master", "local[2]", *LITTLE, "--give-up-after", "2s"
+        )
         environment = {**os.environ, VARIABLE: point}
         done = subprocess.run(command, cwd=self.folder, capture_output=True, timeout=240, env=environment, check=False)
         assert done.returncode != 0, f"{point} was never reached"

@@ -13,6 +13,7 @@ import pytest
 
 from calve.commit.key_state import FILE
 from calve.stop_point import VARIABLE
+from kit.running import LITTLE
 
 SINK = """
     - iceberg:
@@ -93,7 +94,7 @@ def _begin_indexes(calve) -> None:
 
 
 def _maintain_dies_at(calve, point: str, *arguments: str) -> None:
-    command, environment = calve.command("maintain", *arguments), {**os.environ, VARIABLE: point}
+    command, environment = calve.command("maintain", *arguments, *LITTLE), {**os.environ, VARIABLE: point}
     done = subprocess.run(command, cwd=calve.folder, capture_output=True, timeout=240, env=environment, check=False)
     assert done.returncode < 0, f"{point} was never reached: {done.stdout!r}"
 

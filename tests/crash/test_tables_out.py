@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from calve.catalog.catalog import Catalog
 from calve.stop_point import VARIABLE
-from kit.running import LITTLE, Calve
+from kit.running import Calve
 from services.opensearch import OpenSearch
 
 pytestmark = [
@@ -132,7 +132,7 @@ def test_wherever_the_pipeline_dies_the_index_and_the_copy_are_what_the_table_is
         for kill in range(KILLS):
             orders.change()
             point = POINTS[kill % len(POINTS)]
-            code = calve.start("--once", *LITTLE, environment={VARIABLE: point}).wait(240)
+            code = calve.start("--once", environment={VARIABLE: point}).wait(240)
             assert code != 0, f"{point} was never reached: {calve.said()[-1500:]}"
         assert calve.once() == 0, calve.said()[-1500:]
     finally:

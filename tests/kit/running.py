@@ -30,8 +30,15 @@ from calve.cli.main import calve
 from calve.engine import session
 
 PATIENCE_SECONDS = 300
-LITTLE = ("--conf", "spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1")
-"""For a process that reads tables: these are too small for compiling harder to pay."""
+TINY = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",  # it costs a job for each stage
+    "spark.sql.codegen.wholeStage": "false",  # compiling a query takes longer than it does to run
+}
+"""For tables of a few rows."""
+_CONF = {**TINY, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+LITTLE = tuple(word for setting in _CONF.items() for word in ("--conf", "=".join(setting)))
+"""For a process with such tables: where it reads them, it else spends most of its time on compiling for large ones."""
 
 
 class Calve:
@@ -56,7 +63,7 @@ class Calve:
         return [sys.executable, "-m", "calve", *arguments]
 
     def start(self, *more: str, environment: dict[str, str] | None = None) -> subprocess.Popen[bytes]:
-        command = self.command("run", "pipelines.yaml", "--metrics-port", "0", "--master", "local[2]", *more)
+        command = self.command("run", "pipelines.yaml", "--metrics-port", "0", "--master", "local[2]", *LITTLE, *more)
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
                 command,

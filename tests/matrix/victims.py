@@ -23,7 +23,7 @@ from calve.state.folder import StateFolder
 from calve.state.local_folder import LocalFolder
 from calve.stop_point import ONCE_VARIABLE, VARIABLE
 from kit.readers import with_rust
-from kit.running import LITTLE, Calve, until
+from kit.running import Calve, until
 from matrix import small_chunks
 from services.mysql import PASSWORD
 from sources.database import pipeline
@@ -217,7 +217,7 @@ class WholeCalve(Victim):
         self._once.unlink(missing_ok=True)
         once = str(self._once) if stop_at.startswith(FILES) else ""
         path = os.pathsep.join(filter(None, sys.path))  # for small_chunks
-        self._calve.start(*LITTLE, environment={VARIABLE: stop_at, ONCE_VARIABLE: once, "PYTHONPATH": path})
+        self._calve.start(environment={VARIABLE: stop_at, ONCE_VARIABLE: once, "PYTHONPATH": path})
 
     @property
     def _process(self) -> subprocess.Popen[bytes]:

@@ -12,7 +12,7 @@ import pytest
 
 from calve.state.store_folder import StoreFolder
 from kit.documents import runnable, without_numbers
-from kit.running import PATIENCE_SECONDS, Calve
+from kit.running import LITTLE, PATIENCE_SECONDS, Calve
 from services.azurite import Azurite
 from services.gcs import FakeGcs
 from services.objects import ObjectStore
@@ -76,7 +76,7 @@ def test_status_and_dead_letters_are_read_and_sent_again_with_a_state_on_s3(
     with job.catalog().load_table("shop.t").update_schema() as update:
         update.make_column_optional("name")
     replay = ("dlq", "replay", "pipelines.yaml", "--state", state)
-    command = job.command(*replay, "--master", "local[2]")  # its workers need the keys of the object store
+    command = job.command(*replay, "--master", "local[2]", *LITTLE)  # its workers need the keys of the object store
     sent = subprocess.run(command, cwd=job.folder, capture_output=True, text=True, timeout=240)
     assert "2 events sent, 2 now in tables" in sent.stdout, sent.stdout + sent.stderr
     assert "nothing to replay" in say(job, *replay)

@@ -8,6 +8,7 @@ import subprocess
 import pytest
 from pyiceberg.catalog import load_catalog
 
+from kit.running import LITTLE
 from services.objects import ObjectStore
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
@@ -47,7 +48,7 @@ def test_dead_letters_on_an_object_store_are_listed_shown_and_sent_again(
     for name in ("shop.files", "shop.rows"):
         with catalog.load_table(name).update_schema() as update:
             update.make_column_optional("name")
-    command = job.command("dlq", "replay", "pipelines.yaml", "--master", "local[2]")
+    command = job.command("dlq", "replay", "pipelines.yaml", "--master", "local[2]", *LITTLE)
     sent = subprocess.run(command, cwd=job.folder, capture_output=True, text=True, timeout=240)  # workers know the keys
     assert "orders: 11 events sent, 10 now in tables, 1 rejected again" in sent.stdout, sent.stderr
     for name in ("shop.files", "shop.rows"):

@@ -26,7 +26,7 @@ import pytest
 
 from calve.pipeline.plugins import PLUGINS
 from calve.settings.option import declared
-from kit.running import Calve
+from kit.running import LITTLE, Calve
 from services.process import free_ports
 from whole.canaries import MARK, Canaries, pipelines
 
@@ -160,7 +160,7 @@ def _running(job: Calve, port: int, metrics: int, dashboard: int) -> dict[str, b
     with job.log.open("ab") as log:
         command = job.command("run", "pipelines.yaml", "--metrics-port", str(metrics), "--json", "--debug", *GIVE_UP)
         job.process = subprocess.Popen(
-            [*command, "--master", "local[2]", "--dashboard", "--dashboard-port", str(dashboard)],
+            [*command, "--master", "local[2]", *LITTLE, "--dashboard", "--dashboard-port", str(dashboard)],
             cwd=job.folder,
             stdout=log,
             stderr=log,

@@ -61,7 +61,7 @@ class Announcer(threading.Thread):
         self.store, self.prefix, self.written = store_of(aws, BUCKET), f"{uuid.uuid4().hex}/", 0
 
     def run(self) -> None:
-        while not self.ended.wait(0.05):
+        while not self.ended.wait(0.1):
             records = []
             for _ in range(self.chance.randrange(1, 4)):
                 key = f"{self.prefix}{self.written}.ndjson"
@@ -73,7 +73,7 @@ class Announcer(threading.Thread):
                 self.written += 20
             for _ in range(self.chance.choice([1, 1, 2])):
                 self.queue.send({"Records": records})
-            if self.chance.random() < 0.05:
+            if self.chance.random() < 0.1:
                 self.queue.redeliver()
 
 
@@ -86,7 +86,7 @@ class Writer(threading.Thread):
         self.chance, self.ended, self.written, self.rotated = random.Random(seed), threading.Event(), 0, 0
 
     def run(self) -> None:
-        while not self.ended.wait(0.01):
+        while not self.ended.wait(0.05):
             text = "".join(f'{{"id": {self.written + n}}}\n' for n in range(self.chance.randrange(1, 60)))
             at = self.chance.randrange(len(text))
             for part in (text[:at], text[at:]):
@@ -96,7 +96,7 @@ class Writer(threading.Thread):
             with self.traces.open("a") as file:
                 file.writelines(f"{self.written + n}\n  at line\n" for n in range(text.count("\n")))
             self.written += text.count("\n")
-            if self.chance.random() < 0.02:
+            if self.chance.random() < 0.1:
                 self.rotated += 1
                 self.access.rename(self.access.with_name(f"app.log.{self.rotated}"))
 

@@ -15,6 +15,8 @@ from services.process import free_ports
 
 KILLS = int(os.environ.get("CALVE_KILLS", "3"))
 TABLES = 5
+PAUSE_SECONDS = 0.2
+"""Between two requests, and two blocks of 200 events: it is about when a process dies, not about how much it has to do."""
 YAML = """
 stream:
   source:
@@ -50,14 +52,14 @@ class Producer(threading.Thread):
         self.good, self.bad = 0, 0
 
     def run(self):
-        while not self.ended.wait(0.1):
+        while not self.ended.wait(PAUSE_SECONDS):
             block = []
             for _ in range(200):
                 if random.random() < 0.02:
                     block.append(b'{"bad": %d, "t": ' % self.bad)
                     self.bad += 1
                 else:
-                    more = f', "f{self.good // 20_000}": true'  # a new field now and then
+                    more = f', "f{self.good // 5_000}": true'  # a new field now and then
                     block.append(f'{{"id": {self.good}, "t": {self.good % TABLES}{more}}}'.encode())
                     self.good += 1
             self.broker.produce(self.topic, block, partitions=range(4))
@@ -80,6 +82,7 @@ class Client(threading.Thread):
                 self.unanswered.add(number)
                 time.sleep(0.02)
             self.sent += 1
+            self.ended.wait(PAUSE_SECONDS)
 
 
 @pytest.mark.crash

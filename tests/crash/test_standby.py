@@ -37,6 +37,8 @@ KILLS = int(os.environ.get("CALVE_KILLS", "0"))
 QUICK = {"auto_create": True, "flush_interval": "100ms", "commit_interval": "300ms"}
 ROWS = 2_000
 CLIENTS = 4
+PAUSE_SECONDS = 0.1
+"""Between two requests of a client, and two changes of a database: a takeover takes some 10 s."""
 KEY = "the key of the masks"
 MASK = {
     "key": KEY,
@@ -107,7 +109,7 @@ class Changes:
                 f"insert into app.item values ({number}, 1, 'new')",
             )
             self._run(chance.choice(statements))
-            if self._ended.wait(0.02):
+            if self._ended.wait(PAUSE_SECONDS):
                 return
 
 
@@ -144,6 +146,7 @@ class Requests:
             number = next(self._numbers)
             until(lambda number=number: any(self._send(port, number) for port in self._ports), "a request is answered")
             self._answered.append(number)
+            self._ended.wait(PAUSE_SECONDS)
 
     @staticmethod
     def _send(port: int, number: int) -> bool:

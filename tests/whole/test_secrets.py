@@ -218,7 +218,7 @@ def _commands(job: Calve, canaries: Canaries) -> dict[str, bytes]:
         ("run", "wrong.yaml", "--once"),
         ("validate", "pipelines.yaml", "--connect", "--debug"),
         ("try", "pipelines.yaml", "events.ndjson", "--pipeline", "works"),
-        ("run", "pipelines.yaml", "--once", "--metrics-port", "0", "--debug", *GIVE_UP),
+        ("run", "pipelines.yaml", "--once", "--metrics-port", "0", "--debug", *LITTLE, *GIVE_UP),
         ("status",),
         ("status", "--json"),
         ("dlq", "show", "--pipeline", "works"),

@@ -37,7 +37,7 @@ from calve.engine import session
 from calve.expression import compile_format
 from calve.record.content_file import Bounds, ContentFile, Counts
 from calve.record.receipt import Failure
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import READ_ROWS, Split
 from calve.table.loaded import Table

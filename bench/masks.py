@@ -31,7 +31,7 @@ from calve.pipeline.plugins import PLUGINS
 from calve.pipeline.row_changes import changed_table
 from calve.processors.chain import compiled
 from calve.record.receipt import Receipt
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.settings import parse_text
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.database.changes import Changes

@@ -28,7 +28,7 @@ from calve.expression import compile_format
 from calve.pipeline.plugins import PLUGINS
 from calve.processors.chain import Chain, Processors, compiled
 from calve.record.receipt import Receipt
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.settings import parse_text
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.file.codec import FilePart

@@ -27,7 +27,7 @@ from calve.dead_letters.rejects import DeadLetterLocation
 from calve.event.typed import with_text
 from calve.expression import compile_format
 from calve.record.receipt import Receipt
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.file.codec import FilePart
 from calve.sources.file.reader import FileReader

@@ -24,7 +24,7 @@ from calve.expression import compile_format
 from calve.record.receipt import Failure, Receipt
 from calve.reduce.key import Key, identified
 from calve.route.by_table import ByTable
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
 from calve.table.definition import schema_from_columns

@@ -23,7 +23,7 @@ from calve.record.receipt import Failure, Receipt
 from calve.reduce.absent import nothing_lacking
 from calve.reduce.key import EVENTS, identified
 from calve.route.by_table import ByTable
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
 from calve.table.definition import schema_from_columns

@@ -14,7 +14,8 @@ from calve.expression import compile_format
 from calve.reduce.key import Key
 from calve.reduce.reducer import Reducer
 from calve.route.by_table import ByTable
-from calve.route.route import Router, SinkRoute
+from calve.route.route import Router
+from calve.route.sink_route import SinkRoute
 from calve.table.loaded import Table
 
 FIELDS = [("id", "long", True), ("name", "string", False)]

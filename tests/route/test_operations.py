@@ -12,7 +12,8 @@ from calve.event.columns import JSON
 from calve.event.operation import Operation, operation_of, operation_sql
 from calve.expression import compile_format
 from calve.route.by_table import ByTable, TablePattern
-from calve.route.route import Router, SinkRoute
+from calve.route.route import Router
+from calve.route.sink_route import SinkRoute
 
 TABLES = ("db.a", "db.b", "db.c", "not a table", "")
 WORDS = ("c", "d", "u", "what", None)

@@ -12,7 +12,8 @@ from calve.event.validate_json import validated
 from calve.expression import compile_condition, compile_format
 from calve.route import route
 from calve.route.by_table import ByTable
-from calve.route.route import RouteGate, Router, SinkRoute
+from calve.route.route import Router
+from calve.route.sink_route import RouteGate, SinkRoute
 from calve.route.source_tables import certain_targets
 from calve.sources.source import SourceTable
 from calve.table.definition import schema_from_columns

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from calve.expression import compile_condition, compile_format
-from calve.route.route import RouteGate, SinkRoute
 from calve.route.shared_targets import shared_targets
+from calve.route.sink_route import RouteGate, SinkRoute
 from calve.sources.source import SourceTable
 
 NAMES = ("table_name", "schema_name", "gtid")

@@ -197,10 +197,25 @@ def test_a_connector_that_cannot_be_read_is_told_alone() -> None:
     assert told == "4:7: a.sink[0].pipeline.name: is required but missing"
 
 
-def test_processors_behind_a_connector_are_refused() -> None:
-    behind = pipeline("b", "a", "") + "  processor: [strict: {name: x}]\n"
-    [told] = refused(pipeline("a", "every", "b") + behind)
-    assert told == ("9:14: b.processor: a pipeline that is fed by another cannot have processors yet; move them to a")
+def test_a_fed_pipeline_with_processors_is_a_branch_from_which_gates_and_keys_begin_anew() -> None:
+    processor = "  processor: [strict: {name: %s}]\n"
+    chain = CHAIN.replace("b:\n", f"b:\n{processor % 'of_b'}").replace("c:\n", f"c:\n{processor % 'of_c'}")
+    [whole, _] = read(chain).pipelines
+    assert [(branch.name, branch.upstream) for branch in whole.branches] == [("b", ""), ("c", "b")]
+    b, c = whole.branches
+    assert [plugin.value.name for plugin in (*b.processors, *c.processors)] == ["of_b", "of_c"]
+    assert (b.exclude_keys, c.exclude_keys) == (("p", "q"), ())
+    assert [[gate.routes for gate in branch.gates] for branch in (b, c)] == [[("x", "_default")], [("x",)]]
+    sinks = {sink.value.name: sink for sink in whole.sinks}
+    assert {name: sink.branch for name, sink in sinks.items()} == {"a1": "", "b1": "b", "c1": "c", "b2": "b", "a2": ""}
+    assert {name: [gate.routes for gate in sink.gates] for name, sink in sinks.items() if sink.branch} == {
+        "b1": [("_default",)],
+        "c1": [],
+        "b2": [],
+    }
+    assert (sinks["b2"].include_keys, sinks["b2"].exclude_keys) == (("q", "r"), ())
+    routes = [("x", "_default"), ("x",)]
+    assert [gate.routes for gate in whole.gates(sinks["c1"])] == routes
 
 
 def test_a_chain_may_be_long_and_lie_in_several_files(tmp_path: Path) -> None:

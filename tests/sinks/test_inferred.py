@@ -12,7 +12,7 @@ from calve.columns.infer import infer
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.reduce.key import identified
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.inferred import fitted, unclear_columns
 from calve.sinks.iceberg.job import TableJob

@@ -14,7 +14,7 @@ from calve.columns.fields import ALL_FIELDS, Fields
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.errors import SettingsError
 from calve.expression import compile_format
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.kafka import job as sink_job
 from calve.sinks.kafka.job import RecordJob, RecordWriter
 from calve.sinks.kafka.refusals import RecordRefusals

@@ -20,7 +20,7 @@ from calve.expression import compile_format
 from calve.record.receipt import Receipt
 from calve.record.target import TableRef
 from calve.record.written import Nulled
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
 from calve.table.definition import schema_from_columns

@@ -29,7 +29,7 @@ from calve.dead_letters.rejects import DeadLetterLocation
 from calve.event.envelope.decoder import Envelopes
 from calve.expression import compile_format
 from calve.record.receipt import Receipt
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.serde.settings import SchemaSettings, Serde
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.file.codec import FilePart

@@ -22,7 +22,8 @@ from calve.event.reject import Code
 from calve.expression import compile_format
 from calve.record.receipt import Receipt
 from calve.record.target import TableRef
-from calve.route.route import Router, SinkRoute
+from calve.route.route import Router
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
 from calve.table.definition import schema_from_columns

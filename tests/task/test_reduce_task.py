@@ -25,7 +25,7 @@ from calve.pipeline.distribution import Distribution
 from calve.pipeline.spark_job import divide
 from calve.record.receipt import Failure, Receipt
 from calve.record.written import StagedFiles
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sinks.iceberg.sink import SHUFFLE_BELOW_BYTES
 from calve.sources.source import Split

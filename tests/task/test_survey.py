@@ -15,7 +15,7 @@ from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.pipeline import batch
 from calve.record.target import TableRef
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.source import Split
 from calve.task.job import Job

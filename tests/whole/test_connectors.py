@@ -62,6 +62,8 @@ def test_connected_pipelines_do_what_try_says_and_a_kill_between_their_commits_d
     assert job.once(**{VARIABLE: "commit.after-table"}) != 0
     assert job.once() == 0, job.said()
     assert {table: sorted(job.rows(table)["id"].to_pylist()) for table in TABLES} == TABLES
+    assert job.rows("alarms.x")["severity"].to_pylist() == ["high"]
+    assert "severity" not in job.rows("archive.requests").column_names
     assert "password" in job.rows("alarms.x").column_names
     assert "password" not in job.rows("archive.requests").column_names
     [entry] = job.dead_letters("web")

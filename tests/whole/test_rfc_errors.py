@@ -31,7 +31,7 @@ from calve.expression import compile_format
 from calve.network.backoff import Backoff
 from calve.observe.log import Log
 from calve.record.written import Nulled
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sinks.iceberg.settings import IcebergSettings
 from calve.sinks.iceberg.targets import SinkTargets

@@ -16,7 +16,7 @@ from calve.event import typed
 from calve.expression import compile_format
 from calve.record.receipt import Misfit, Receipt
 from calve.record.written import Ignored
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.file import rows as file_rows
 from calve.sources.file.codec import FilePart

@@ -31,7 +31,8 @@ ORIGINAL = "_original"
 processors changed the columns of typed rows, then its text is made when it is needed."""
 PART = "event_part"
 """string, only if a processor splits events: which part of the original event this is, as in `0.2`; null: the whole.
-Dead letters keep it as metadata, so that a replay writes only this part."""
+Parts that a fed pipeline's processors made come after a slash, as in `0.2/1`. Dead letters keep it as metadata, so that
+a replay writes only this part."""
 MALFORMED = "malformed"
 """string, optional: the reason why the source rejects this row; null for a valid row."""
 MASKED = "event_masked"

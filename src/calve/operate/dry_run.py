@@ -12,6 +12,7 @@ from typing import cast
 
 import pyarrow as pa
 
+from calve import structs
 from calve.catalog.catalog import Catalog, embedded
 from calve.catalog.sqlite import SqliteCatalog, sqlite_file
 from calve.engine import session
@@ -242,7 +243,8 @@ class _DryRun:
                 self._table(key, name)
         job = self._parts.job("", 0, self._time_tenths, 0, None)
         needed = self._needed_metadata(job)
-        added = {TAGS, *(job.processors.sets if job.processors else ())}
+        chains = [branch.processors for branch in job.branches] + ([job.processors] if job.processors else [])
+        added = {TAGS, *(name for processors in chains for name in processors.sets)}
         added |= {OPERATION_ATTRIBUTE} if job.record_keys else set()
         known_metadata = (
             metadata.keys()
@@ -271,6 +273,10 @@ class _DryRun:
             if sink.route.operations:
                 used = [text.metadata for _, text, _ in sink.route.operations]
                 needed[f"the operation of {label}"] = frozenset().union(*used)
+        for branch in job.branches:
+            conditions = [condition for gate in branch.gates for condition in gate.conditions.values()]
+            needed[f"a route to {branch.name}"] = frozenset().union(*(condition.metadata for condition in conditions))
+            needed[f"a processor of {branch.name}"] = branch.processors.metadata
         if job.processors:
             needed["a processor"] = job.processors.metadata
         if job.record_keys:
@@ -279,21 +285,21 @@ class _DryRun:
 
     def _route(self, job: Job, samples: pa.Table) -> dict[TableRef, pa.Table]:
         """Return the events of each table, with the position of their sample as `_LINE`."""
-        path = EventPath(job, 0, self._reject, StepClock(), needs_text=True)
+        path = EventPath(job, 0, self._reject, StepClock(), needs_text=True, notes=self._note_processing)
         events = path.decode(samples.append_column(_LINE, pa.array(range(len(samples)), pa.int64())))
         if not len(events):
             return {}
-        if job.processors:
-            self._note_processing(Chain(job.processors, job.time_tenths), validated(events).rows)
         events = path.process(events)
         parts = [(routed.rows, *share) for routed in path.full_route(events) for share in routed.shares]
         parts.sort(key=lambda part: (part[1].sink, 0 if part[2] is None else part[2][0].as_py()))
         return {target: rows if at is None else rows.take(at) for rows, target, at in parts}
 
-    def _note_processing(self, chain: Chain, rows: pa.Table) -> None:
+    def _note_processing(self, chain: Chain, events: pa.Table) -> None:
+        rows = events if JSON in events.column_names else validated(events).rows
         fates = [self._events[line] for line in rows[_LINE].to_pylist()]
         before = [[text] for text in rows[JSON].to_pylist()]
-        tags: list[list[list[str]]] = [[[]] for _ in fates]
+        texts = rows[TAGS].to_pylist() if TAGS in rows.column_names else [None] * len(rows)
+        tags = [[[] if text is None else structs.decode(text, list[str])] for text in texts]
         for label, working in chain.each(rows):
             after: list[list[str]] = [[] for _ in fates]
             tags_after: list[list[list[str]]] = [[] for _ in fates]

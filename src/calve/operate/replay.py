@@ -113,7 +113,8 @@ class _Replay:
         self._name = replay_name(settings.name)
         names = {label: number for number, label in enumerate(sink_labels(settings))}
         paths = {path: number for number, path in enumerate(sink_paths(settings))}
-        selection = ReplaySelection(settings.name, paths | names, chosen.code, chosen.table)
+        fed = frozenset(number for number, sink in enumerate(settings.sinks) if sink.branch)
+        selection = ReplaySelection(settings.name, paths | names, chosen.code, chosen.table, fed)
         locations = [*dead_letter_locations(settings, folder), *locations_of(options.state, settings.name)]
         topics = [LetterTopic.of(sink.value.dlq_topic) for sink in settings.sinks if sink.value.dlq_topic]
         own = f"{self._name}-"
@@ -164,7 +165,7 @@ def _metadata(settings: PipelineSettings) -> dict[str, pa.DataType]:
     """Return the metadata of dead letters: those of source and envelopes, and what else an event keeps."""
     documents = not all(sink.value.has_tables for sink in settings.sinks)
     versions = {VERSION: pa.int64()} if documents else {}
-    parts = {PART: pa.string()} if settings.processors else {}
+    parts = {PART: pa.string()} if settings.every_processor else {}
     source = declared(settings)
     envelopes = Envelopes(source.envelope).metadata if source.envelope else {}  # masked rows are decoded
     return {**source.metadata, **envelopes, **versions, **parts}

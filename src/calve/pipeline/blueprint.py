@@ -20,14 +20,17 @@ def blueprint_of(settings: PipelineSettings) -> Blueprint:
     """Return the blueprint of a pipeline with all its sinks."""
     return Blueprint(
         settings.source.name,
-        tuple(processor.name for processor in settings.processors),
-        tuple(map(_sink, settings.sinks)),
+        (
+            *(processor.name for processor in settings.processors),
+            *(f"{branch.name}: {plugin.name}" for branch in settings.branches for plugin in branch.processors),
+        ),
+        tuple(_sink(settings, sink) for sink in settings.sinks),
         settings.shown,
     )
 
 
-def _sink(sink: SinkEntry) -> SinkPart:
-    routes = tuple(gate.routes for gate in sink.gates if gate.routes)
+def _sink(settings: PipelineSettings, sink: SinkEntry) -> SinkPart:
+    routes = tuple(gate.routes for gate in settings.gates(sink) if gate.routes)
     return SinkPart(sink.name, sink.value.target_name or "", routes, _catalog(sink.value))
 
 

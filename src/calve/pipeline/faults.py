@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 import pyarrow as pa
 
 from calve.event.envelope.shape import OPERATION_ATTRIBUTE, SHAPES, change_stream
+from calve.pipeline.branches import attributes_of, metadata_before
 from calve.pipeline.key_columns import lost_keys
-from calve.pipeline.masking import mask_faults, masks_of
+from calve.pipeline.masking import mask_faults, masks_of, without_masks
 from calve.pipeline.row_changes import unknown_effects
 from calve.settings import PipelineSettings
 from calve.settings.pipeline import Plugin
@@ -27,16 +28,15 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
     """
     for pipeline in pipelines:
         source: SourceSettings = pipeline.source.value
-        yield from mask_faults(pipeline)
+        yield from mask_faults(pipeline, by_name)
         attributes = SHAPES[source.envelope].metadata if source.envelope else {}
         metadata = {**source.metadata, **{name: attribute.kind for name, attribute in attributes.items()}}
-        yield from _replaced(pipeline, metadata)
+        yield from _replaced(pipeline, by_name, metadata)
         metadata = {name: kind for name, kind in metadata.items() if name not in _hidden(pipeline)}
-        metadata |= {name: pa.string() for plugin in pipeline.processors for name in _attributes(plugin)}
         for sink, why in lost_keys(pipeline, metadata):
             yield by_name[sink.pipeline].problem(sink.path, why)
         if change_stream(source.envelope) or source.has_keys:
-            yield from unknown_effects(pipeline, metadata)
+            yield from _unknown_effects(pipeline, by_name, metadata)
         keyed = [sink for sink in pipeline.sinks if sink.value.adds_keys]
         stream = change_stream(source.envelope) or ("from_key" if keyed else None)
         metadata |= {OPERATION_ATTRIBUTE: pa.string()} if keyed else {}
@@ -47,7 +47,8 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
         yield from _full_rows(pipeline, by_name, stream)
         yield from _letter_topics(pipeline, by_name)
         for sink in pipeline.sinks:
-            for key, why in sink.value.faults(stream, source.has_keys, metadata):
+            names = metadata_before(pipeline, sink.branch, metadata)
+            for key, why in sink.value.faults(stream, source.has_keys, names):
                 yield by_name[sink.pipeline].problem(f"{sink.path}.{key}", why)
     yield from _clashes(pipelines)
 
@@ -82,25 +83,39 @@ def _letter_topics(pipeline: PipelineSettings, by_name: Mapping[str, PipelineSet
             yield by_name[sink.pipeline].problem(f"{sink.path}.dlq.kafka", why)
 
 
-def _replaced(pipeline: PipelineSettings, metadata: Mapping[str, pa.DataType]) -> Iterator[SettingsProblem]:
+def _processors(
+    pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettings]
+) -> Iterator[tuple[str, PipelineSettings, list[Plugin]]]:
+    """Yield each branch (empty: the first pipeline), the pipeline as written, and its processors."""
+    for branch in ("", *(fed.name for fed in pipeline.branches)):
+        of = by_name[branch or pipeline.name]
+        yield branch, of, without_masks(of.processors)
+
+
+def _unknown_effects(
+    pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettings], metadata: Mapping[str, pa.DataType]
+) -> Iterator[SettingsProblem]:
+    for branch, of, plugins in _processors(pipeline, by_name):
+        yield from unknown_effects(of, plugins, metadata_before(pipeline, branch, metadata))
+
+
+def _replaced(
+    pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettings], metadata: Mapping[str, pa.DataType]
+) -> Iterator[SettingsProblem]:
     """Refuse metadata attributes of processors that the source has already."""
     names = {name.casefold() for name in metadata}
-    for plugin in pipeline.processors:
-        for name in _attributes(plugin):
-            if name.casefold() in names:
-                why = f"{name} is a metadata attribute of the source; choose another metadata_key"
-                yield pipeline.problem(plugin.path, why)
+    for _, of, plugins in _processors(pipeline, by_name):
+        for plugin in plugins:
+            for name in attributes_of([plugin]):
+                if name.casefold() in names:
+                    why = f"{name} is a metadata attribute of the source; choose another metadata_key"
+                    yield of.problem(plugin.path, why)
 
 
 def _hidden(pipeline: PipelineSettings) -> frozenset[str]:
     """Return the metadata attributes that masks withhold."""
     masks = masks_of(pipeline)
     return masks.hidden if masks else frozenset()
-
-
-def _attributes(plugin: Plugin) -> Sequence[str]:
-    attributes: Sequence[str] = getattr(plugin.value, "attributes", ())
-    return attributes
 
 
 def _clashes(pipelines: Sequence[PipelineSettings]) -> Iterator[SettingsProblem]:

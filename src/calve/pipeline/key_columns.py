@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterator
 
 from calve.errors import SettingsError
 from calve.event.envelope.shape import SHAPES
-from calve.pipeline.masking import masks_of, without_masks
+from calve.pipeline.branches import attributes_of, plugins_before
+from calve.pipeline.masking import masks_of
 from calve.processors.effects import Effects, UnknownEffectError, effects_of
 from calve.processors.expressions import Compiler
 from calve.settings import PipelineSettings
@@ -18,10 +19,10 @@ __all__ = ["key_notes", "lost_keys"]
 
 def lost_keys(pipeline: PipelineSettings, metadata: Collection[str]) -> Iterator[tuple[SinkEntry, str]]:
     """Yield each sink with a column in its key that no event has after the processors, and why."""
-    if (effects := _effects(pipeline, metadata)) is None:
-        return
     for sink in pipeline.sinks:
-        for name in _keys(sink.value):
+        effects = _effects(pipeline, sink, metadata)
+        for name in _keys(sink.value) if effects else ():
+            assert effects is not None
             origins = effects.sources([name])
             if name not in effects.of(origins):
                 others = [other for other, column in effects.of(origins).items() if column.source == name]
@@ -32,12 +33,13 @@ def lost_keys(pipeline: PipelineSettings, metadata: Collection[str]) -> Iterator
 
 def key_notes(pipeline: PipelineSettings) -> Iterator[str]:
     """Yield a sentence for each column of a key that masks or processors change."""
-    if not pipeline.processors:
+    if not pipeline.every_processor:
         return
     source: SourceSettings = pipeline.source.value
     attributes = SHAPES[source.envelope].metadata if source.envelope else {}
-    effects, masks = _effects(pipeline, [*source.metadata, *attributes]) or Effects(()), masks_of(pipeline)
+    masks = masks_of(pipeline)
     for sink in pipeline.sinks:
+        effects = _effects(pipeline, sink, [*source.metadata, *attributes]) or Effects(())
         for name in _keys(sink.value):
             origins = sorted(effects.sources([name]) - {name}) or [name]
             column = effects.of(origins).get(name)
@@ -53,11 +55,12 @@ def _keys(settings: object) -> list[str]:
     return list(dict.fromkeys(name.partition(".")[0] for name in names))
 
 
-def _effects(pipeline: PipelineSettings, metadata: Collection[str]) -> Effects | None:
-    """Return what the processors do to columns; None: it is not known."""
+def _effects(pipeline: PipelineSettings, sink: SinkEntry, metadata: Collection[str]) -> Effects | None:
+    """Return what the processors before a sink do to columns; None: it is not known."""
+    plugins = plugins_before(pipeline, sink.branch)
     try:
-        compiler = Compiler(metadata)
-        steps = [step for plugin in without_masks(pipeline.processors) for step in plugin.value.steps(compiler)]
+        compiler = Compiler([*metadata, *attributes_of(plugins)])
+        steps = [step for plugin in plugins for step in plugin.value.steps(compiler)]
         return effects_of(steps)
     except (UnknownEffectError, SettingsError):
         return None

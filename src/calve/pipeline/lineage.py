@@ -13,5 +13,5 @@ def lineage_of(settings: PipelineSettings, name: str) -> Lineage:
     """Return what is known of a pipeline that runs under a name, without tables."""
     sinks = [sink.value for sink in settings.sinks]
     added = (column for sink in sinks for column in getattr(sink, "metadata_columns", ()))
-    is_by_name = not settings.processors and not any(sink.adds_keys for sink in sinks)
+    is_by_name = not settings.every_processor and not any(sink.adds_keys for sink in sinks)
     return Lineage(name, declared(settings).datasets, is_by_name, frozenset(added))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from calve.processors.mask import MaskColumns
@@ -36,27 +36,47 @@ def without_masks(processors: Sequence[Plugin]) -> list[Plugin]:
     return [plugin for plugin in processors if not isinstance(plugin.value, MaskColumns)]
 
 
-def mask_faults(pipeline: PipelineSettings) -> Iterator[SettingsProblem]:
-    """Yield what would show hidden values or lose a key, such as masks behind other processors."""
+def mask_faults(pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:
+    """Yield what would show hidden values or lose a key, such as masks behind other processors.
+
+    Args:
+        pipeline: The pipeline, with the sinks of all that it feeds.
+        by_name: All pipelines, as written.
+    """
+    for fed in map(by_name.__getitem__, pipeline.feeds):
+        for plugin in fed.processors:
+            if isinstance(plugin.value, MaskColumns):
+                why = f"must be in {pipeline.name}, which reads the events: letters of {fed.name} would have what it hides"
+                yield fed.problem(plugin.path, why)
     kinds = [isinstance(plugin.value, MaskColumns) for plugin in pipeline.processors]
     for plugin, is_mask in zip(pipeline.processors, kinds, strict=True):
         if is_mask and not all(kinds[: pipeline.processors.index(plugin)]):
             yield pipeline.problem(plugin.path, "must come before all other processors: they would see what it hides")
     if (masks := masks_of(pipeline)) is None:
         return
-    for plugin in pipeline.processors if not masks.keeps_unmasked else ():
-        if getattr(plugin.value, "makes_fields", False):
-            why = "makes fields that no mask has seen: parse texts before Calve, or allow it: `unmasked: keep` in mask"
-            yield pipeline.problem(plugin.path, why)
+    for of in map(by_name.__getitem__, (pipeline.name, *pipeline.feeds) if not masks.keeps_unmasked else ()):
+        for plugin in of.processors:
+            if getattr(plugin.value, "makes_fields", False):
+                why = "makes fields that no mask has seen: parse texts before Calve, or allow it: "
+                yield of.problem(plugin.path, f"{why}`unmasked: keep` in mask")
+    yield from _of_sinks(pipeline, by_name, masks)
+
+
+def _of_sinks(
+    pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettings], masks: Masks
+) -> Iterator[SettingsProblem]:
+    """Yield what sinks read that masks withhold, and keys whose values masks make equal."""
     for sink in pipeline.sinks:
         if sink.value.adds_keys:
             why = "identifier_columns: from_key does not go with masks, which hide the records' keys; name the columns"
-            yield pipeline.problem(sink.path, why)
-        settings = repr((sink.value, sink.gates))
+            yield by_name[sink.pipeline].problem(sink.path, why)
+        settings = repr((sink.value, pipeline.gates(sink)))
         for name in sorted(masks.hidden):
             if re.search(rf"""getMetadata\(\\*["']{name}\\*["']\)""", settings):
                 way = f"add it to a mask, as in {{names: [{name}], action: hash}}, or read a field: ${{id}}"
-                yield pipeline.problem(sink.path, f"reads {name}, whose values of rows mask withholds: {way}")
+                yield by_name[sink.pipeline].problem(
+                    sink.path, f"reads {name}, whose values of rows mask withholds: {way}"
+                )
         for name in getattr(sink.value, "key_columns", ()):
             if (mask := masks.of(name)) and not mask[0].is_unique:
                 why = (

@@ -20,9 +20,10 @@ from calve.observe.log import Log
 from calve.pipeline.announcer import Announcer, subscriptions
 from calve.pipeline.batch_size import FIRST_BYTES
 from calve.pipeline.blueprint import blueprint_of
+from calve.pipeline.branches import CompiledProcessors
 from calve.pipeline.letters import PipelineLetters, letter_topics
 from calve.pipeline.lineage import lineage_of
-from calve.pipeline.masking import masks_of, without_masks
+from calve.pipeline.masking import masks_of
 from calve.pipeline.plugins import (
     declared,
     narrowed,
@@ -32,7 +33,6 @@ from calve.pipeline.plugins import (
 )
 from calve.pipeline.row_changes import changed_table
 from calve.pipeline.tables import PipelineTables
-from calve.processors.chain import compiled
 from calve.record.receipt import Misfit
 from calve.record.target import TableRef
 from calve.settings import PipelineSettings, SinkEntry
@@ -144,15 +144,15 @@ class PipelineParts:
         names |= {OPERATION_ATTRIBUTE: pa.string()} if is_keyed else {}
         self._masks = masks_of(settings)
         names = {name: kind for name, kind in names.items() if not self._masks or name not in self._masks.hidden}
-        self._processors = compiled(without_masks(settings.processors), names)
-        added = self._processors.sets if self._processors else ()
-        names |= dict.fromkeys(added, pa.string())
+        self._processors = CompiledProcessors(settings, names)
         implied = IMPLIED_OPERATION if is_change or is_keyed or source.emits_changes else None
         log, is_copy = Log(self.name), source.emits_changes
         locations = dead_letter_locations(settings, folder)
         self._sinks: list[Sink] = [
             open_sink(Opening(sink, label, names, location, catalog_of, log, implied, is_copy, not rejects))
-            for sink, label, location in zip(settings.sinks, sink_labels(settings), locations, strict=True)
+            for (sink, names), label, location in zip(
+                map(self._processors.before, settings.sinks), sink_labels(settings), locations, strict=True
+            )
         ]
         self.tables = PipelineTables(self._sinks)
         receivers = [] if rejects else subscriptions(settings)
@@ -162,7 +162,7 @@ class PipelineParts:
         self.pending = None if rejects else PendingLetters(str(folder), settings.name).count
         self.source: Source = rejects or open_source(settings, folder, catalog_of)
         self._used = _used(self._sinks, settings, names) | ({RECORD_KEY} if is_change or is_keyed else set())
-        self._used = (self._used | (self._processors.metadata if self._processors else set())) - {*added}
+        self._used = (self._used | self._processors.metadata) - self._processors.sets
         self._nonce = uuid.uuid4().hex[:6]  # files of a killed run have other names
         reader = self.source.reader
         self._origin = () if rejects else source.origin
@@ -210,8 +210,7 @@ class PipelineParts:
         Raises:
             CalveError: Rejects cannot be written any more where they are to go.
         """
-        tables = self._source_tables(planned)
-        for sink in self._sinks:
+        for sink, tables in zip(self._sinks, self._source_tables(planned), strict=True):
             sink.begin_batch(tables)
 
     def lacking(self, planned: Planned) -> list[Misfit]:
@@ -238,15 +237,17 @@ class PipelineParts:
             targets |= {target for target in tables_of(planned) if target.sink in self.tables.by_sink}
         return self.tables.find(targets)
 
-    def _source_tables(self, planned: Planned) -> Sequence[SourceTable]:
+    def _source_tables(self, planned: Planned) -> list[list[SourceTable]]:
+        """Return for each sink the tables of the source as its rows are."""
         tables = self.source.tables(planned) if isinstance(self.source, OfTables) else []
-        effects = self._processors.effects if self._processors else None
-        return [changed_table(table, self._masks, effects) for table in tables]
+        return [
+            [changed_table(table, self._masks, effects) for table in tables] for effects in self._processors.effects
+        ]
 
     def _key_fields(self) -> frozenset[str]:
         """Return the fields of events from which columns of keys come."""
-        effects, keys = self._processors and self._processors.effects, self.tables.key_fields
-        return effects.sources(keys) if effects else keys
+        keys = self.tables.key_fields
+        return keys.union(*(effects.sources(keys) for effects in self._processors.effects if effects))
 
     def job(
         self, state_id: str, batch: int, time_tenths: int, number: int, only: Mapping[int, frozenset[TableRef]] | None
@@ -268,7 +269,8 @@ class PipelineParts:
             serde=self._serde,
             masks=self._masks,
             record_keys=self._keys,
-            processors=self._processors,
+            processors=self._processors.first,
+            branches=self._processors.branches,
             record_time=self._record_time,
             envelopes=self._envelopes.asked(self._used, self._key_fields()) if self._envelopes else None,
         )

@@ -209,13 +209,14 @@ def _context(settings: PipelineSettings, catalog_of: CatalogOf) -> SourceContext
     def shared_targets(tables: Sequence[SourceTable]) -> list[tuple[str, list[str]]]:
         from calve.pipeline.row_changes import check_tables
         from calve.route.gates import gates  # brings pyarrow.compute, which reading a configuration does not need
-        from calve.route.route import SinkRoute
         from calve.route.shared_targets import shared_targets
+        from calve.route.sink_route import SinkRoute
 
         metadata = declared(settings).metadata
         names = [(sink, sink.value.target_name) for sink in settings.sinks]
         check_tables(settings, tables, metadata)
-        routes = [SinkRoute(compile_format(name, metadata), gates(sink, metadata)) for sink, name in names if name]
+        every = [(replace(sink, gates=settings.gates(sink)), name) for sink, name in names if name]
+        routes = [SinkRoute(compile_format(name, metadata), gates(sink, metadata)) for sink, name in every]
         return shared_targets(routes, tables)
 
     return SourceContext(lambda properties: catalog_of(properties)[1], shared_targets)

@@ -9,14 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from calve.errors import SettingsError
-from calve.pipeline.masking import KEY_HINT, masks_of, without_masks
+from calve.pipeline.branches import CompiledProcessors
+from calve.pipeline.masking import KEY_HINT, masks_of
 from calve.processors.effects import Effects, LostKeyError, UnknownEffectError, effects_of
 from calve.processors.expressions import Compiler
 from calve.processors.mask import TEXT_ACTIONS, MaskColumns, UnmaskableError
 from calve.settings import PipelineSettings
+from calve.settings.pipeline import Plugin
 from calve.settings.problems import SettingsProblem
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from calve.processors.masking import Masks
     from calve.sources.source import SourceTable
 
@@ -27,9 +31,17 @@ _NEW_ID = 1 << 30
 Fields = list[dict[str, Any]]
 
 
-def unknown_effects(pipeline: PipelineSettings, metadata: Collection[str]) -> Iterator[SettingsProblem]:
-    """Yield the processors that cannot change rows of tables, because their effect on columns is not known."""
-    for plugin in without_masks(pipeline.processors):
+def unknown_effects(
+    pipeline: PipelineSettings, processors: Sequence[Plugin], metadata: Collection[str]
+) -> Iterator[SettingsProblem]:
+    """Yield the processors that cannot change rows of tables, because their effect on columns is not known.
+
+    Args:
+        pipeline: The pipeline that has them.
+        processors: The processors, without masks.
+        metadata: The metadata attributes of events.
+    """
+    for plugin in processors:
         try:
             effects_of(list(plugin.value.steps(Compiler(metadata))))
         except UnknownEffectError as error:
@@ -39,17 +51,18 @@ def unknown_effects(pipeline: PipelineSettings, metadata: Collection[str]) -> It
             yield pipeline.problem(plugin.path, str(error))
 
 
-def check_tables(settings: PipelineSettings, tables: Sequence[SourceTable], metadata: Collection[str]) -> None:
+def check_tables(
+    settings: PipelineSettings, tables: Sequence[SourceTable], metadata: Mapping[str, pa.DataType]
+) -> None:
     """Check that the rows of source tables keep their keys through masks and processors.
 
     Raises:
         SettingsError: The rows would lose their key, or different keys become equal.
     """
-    from calve.processors.chain import compiled  # brings pyarrow.compute
-
-    processors = compiled(without_masks(settings.processors), metadata)
-    for table in tables:
-        changed_table(table, masks_of(settings), processors.effects if processors else None)
+    masks = masks_of(settings)
+    for effects in CompiledProcessors(settings, metadata).effects:
+        for table in tables:
+            changed_table(table, masks, effects)
 
 
 def changed_table(table: SourceTable, masks: Masks | None, effects: Effects | None) -> SourceTable:

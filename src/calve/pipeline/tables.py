@@ -118,12 +118,16 @@ class PipelineTables:
         completed = [tables.advance(target.table, micros) for tables in self if tables.may_write(target)]
         return any(completed)
 
-    def lacking(self, sources: Sequence[SourceTable]) -> list[Misfit]:
-        """Return the targets that get all rows of some source tables, and are not known yet."""
+    def lacking(self, sources: Sequence[Sequence[SourceTable]]) -> list[Misfit]:
+        """Return the targets that get all rows of some source tables, and are not known yet.
+
+        Args:
+            sources: The source tables as each sink gets their rows.
+        """
         return [
             Misfit(TableRef(number, name), None)
             for number, tables in self.by_sink.items()
-            for name in tables.lacking(sources)
+            for name in tables.lacking(sources[number])
         ]
 
     def own_targets(self, sources: Sequence[SourceTable], kept: Sequence[SourceTable]) -> tuple[list[BranchRef], bool]:

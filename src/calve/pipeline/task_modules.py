@@ -29,6 +29,6 @@ def _is_there(module: str) -> bool:
 
 def _evaluates(pipeline: PipelineSettings) -> bool:
     """Return whether tasks evaluate SQL: for routes, names of tables, changes of rows or documents."""
-    return bool(pipeline.routes or without_masks(pipeline.processors)) or any(
+    return bool(pipeline.routes or pipeline.branches or without_masks(pipeline.processors)) or any(
         sink.value.evaluates for sink in pipeline.sinks
     )

@@ -44,6 +44,7 @@ class Processors:
         sets: The metadata attributes that they may set, `TAGS` among them.
         splits: Whether a processor may split events.
         effects: What they do to columns; None: that is not known.
+        pipeline: The fed pipeline that has them; empty: the first one.
     """
 
     entries: tuple[tuple[str, str, ProcessorSettings], ...]
@@ -51,6 +52,7 @@ class Processors:
     sets: tuple[str, ...] = ()
     splits: bool = False
     effects: Effects | None = None
+    pipeline: str = ""
 
     @property
     def metadata(self) -> frozenset[str]:
@@ -60,12 +62,13 @@ class Processors:
         )
 
 
-def compiled(plugins: Sequence[Plugin], metadata: Collection[str]) -> Processors | None:
+def compiled(plugins: Sequence[Plugin], metadata: Collection[str], pipeline: str = "") -> Processors | None:
     """Compile the processors of a pipeline; None without any.
 
     Args:
         plugins: As parsed.
         metadata: The metadata attributes of events.
+        pipeline: The fed pipeline that has them; empty: the first one.
 
     Raises:
         SettingsError: An expression is invalid.
@@ -82,7 +85,7 @@ def compiled(plugins: Sequence[Plugin], metadata: Collection[str]) -> Processors
         for plugin in plugins
     )
     splits = any(getattr(step, "splits", False) for step in steps)
-    return Processors(entries, compiler.known, sets, splits, known_effects(steps))
+    return Processors(entries, compiler.known, sets, splits, known_effects(steps), pipeline)
 
 
 class Processed(NamedTuple):
@@ -112,12 +115,15 @@ class Chain:
     Args:
         processors: As compiled on the driver.
         begun_tenths: When the batch was begun, in tenths of a second since the epoch.
+        depth: How many other chains have processed the events.
     """
 
-    def __init__(self, processors: Processors, begun_tenths: int) -> None:
+    def __init__(self, processors: Processors, begun_tenths: int, depth: int = 0) -> None:
         compiler = Compiler((), processors.expressions, begun_tenths)
         self._processors = processors
-        self.labels = [f"{path.partition('.')[0]} {name}" for name, path, _ in processors.entries]
+        self._depth = depth
+        within = f"{processors.pipeline}: " if processors.pipeline else ""
+        self.labels = [f"{within}{path.partition('.')[0]} {name}" for name, path, _ in processors.entries]
         self._steps: list[list[ProcessorStep]] = [list(value.steps(compiler)) for _, _, value in processors.entries]
         self._program = CoreProgram(self._steps)
         self._columns = TypedProgram([step for steps in self._steps for step in steps])
@@ -162,8 +168,7 @@ class Chain:
         rows, originals = self._without_working(events), events[TYPED]
         rows = rows.set_column(rows.column_names.index(TYPED), TYPED, typed)
         rows = rows if ORIGINAL in rows.column_names else rows.append_column(ORIGINAL, originals)
-        for name in self._processors.sets:
-            rows = rows.append_column(name, pa.nulls(len(rows), pa.string()))
+        rows = self._with_attributes(rows)
         return Processed(rows, REJECTS.empty_table(), rejects_table(()), rows.slice(0, 0), 0, 0)
 
     def _go_on(self, events: pa.Table, done: ProgramResult, chosen: Mask, outcome: _Found) -> None:
@@ -177,8 +182,7 @@ class Chain:
             touched = done.changed[numbers].tobytes()
             return self._work(_Begun(events, now, numbers, self._program.processors, touched), outcome)
         rows = self._without_working(events)
-        for name in self._processors.sets:
-            rows = rows.append_column(name, pa.nulls(len(rows), pa.string()))
+        rows = self._with_attributes(rows)
         outcome.add(_with_texts(rows, texts), numbers)
         outcome.failed_rows.append(rows.slice(0, 0))
         return None
@@ -188,7 +192,7 @@ class Chain:
         with _without_collection():
             for start in range(0, max(len(begun.events), 1), _ROWS):
                 part = begun.events.slice(start, _ROWS)
-                working = EventBatch(begun.now.slice(start, _ROWS), begun.touched[start : start + _ROWS])
+                working = self._batch(begun.now.slice(start, _ROWS), begun.touched[start : start + _ROWS])
                 self._run_from(begun.processors, working)
                 texts, alive = working.result()
                 rows = self._rows(part, working, alive)
@@ -200,7 +204,7 @@ class Chain:
 
     def each(self, events: pa.Table) -> Iterator[tuple[str, EventBatch]]:
         """Process valid events with `json`, and yield after each processor its label and the events, to show them."""
-        working = EventBatch(events)
+        working = self._batch(events)
         for label, steps in zip(self.labels, self._steps, strict=True):
             self._run(working, label, steps)
             yield label, working
@@ -226,6 +230,16 @@ class Chain:
         if self._processors.splits or PART in rows.column_names:
             kept = kept.append_column(PART, pa.array([working.part(row) for row in chosen], pa.string()))
         return kept
+
+    def _batch(self, rows: pa.Table, touched: bytes | None = None) -> EventBatch:
+        return EventBatch(rows, touched, self._depth, self._processors.sets)
+
+    def _with_attributes(self, rows: pa.Table) -> pa.Table:
+        """Return rows with the attributes that processors may set; nobody has set those that are not there."""
+        for name in self._processors.sets:
+            if name not in rows.column_names:
+                rows = rows.append_column(name, pa.nulls(len(rows), pa.string()))
+        return rows
 
     def _without_working(self, rows: pa.Table) -> pa.Table:
         """Return the columns that processed events keep."""

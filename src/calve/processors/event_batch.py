@@ -15,6 +15,7 @@ from calve.event.reject import Code, Reject, cut
 from calve.expression.scope import TAGS
 from calve.processors.evaluation import Evaluation
 from calve.processors.fields import Event, decode_event, encode
+from calve.structs import decode
 
 __all__ = ["EventBatch"]
 
@@ -25,12 +26,14 @@ class EventBatch:
     Args:
         rows: The events, with `json` and metadata; perhaps with `event_part`.
         touched: For each event whether it was changed before.
+        depth: How many other chains have processed the events.
+        sets: The metadata attributes that processors may set: earlier chains may have set them.
 
     Attributes:
         alive: The rows that have not been dropped or rejected, ascending.
         touched: For each row whether its event was changed.
         origins: For each row the position of its event in the input.
-        parts: For each row which part of the input's event it is, as in `0.2`; None: the whole.
+        parts: For each row which part of the input's event it is for this chain, as in `0.2`; None: the whole.
         tags: The tags of rows that have some.
         attributes: By name, the text of a metadata attribute for rows to which a processor has given it.
         rejects: Events that failed, by their position in the input.
@@ -39,15 +42,18 @@ class EventBatch:
         label: The current processor, for messages.
     """
 
-    def __init__(self, rows: pa.Table, touched: bytes | None = None) -> None:
+    def __init__(
+        self, rows: pa.Table, touched: bytes | None = None, depth: int = 0, sets: Collection[str] = ()
+    ) -> None:
         self._rows = rows
         count = len(rows)
         self.alive = list(range(count))
         self.touched = bytearray(touched or count)
         self.origins = list(range(count))
         self.parts: list[str | None] = [None] * count
-        self.tags: dict[int, list[str]] = {}
-        self.attributes: dict[str, dict[int, str]] = {}
+        texts_by_name = {name: _texts(rows, name) for name in {TAGS, *sets} & {*rows.column_names}}
+        self.tags = {row: decode(text, list[str]) for row, text in texts_by_name.pop(TAGS, {}).items()}
+        self.attributes = texts_by_name
         self.rejects: list[Reject] = []
         self.dropped = 0
         self.added = 0
@@ -56,7 +62,9 @@ class EventBatch:
         self._json: pa.Array = _array(rows[JSON])
         self._texts: list[bytes] | None = None
         self._is_original = True
-        self._wanted: list[list[int] | None] = _wanted(rows)
+        self._depth = depth
+        self._given = _given(rows)
+        self._wanted: list[list[int] | None] = [_wanted(parts[depth : depth + 1]) for parts in self._given]
         self._failed: set[int] = set()
 
     def opened(self, rows: Sequence[int]) -> list[Event | None]:
@@ -140,9 +148,11 @@ class EventBatch:
         assert count <= len(self._events)
 
     def part(self, row: int) -> str | None:
-        """Return which part of the input's event a row is, also if it is not divided yet."""
+        """Return which part of the original event a row is, also if it is not divided yet."""
         path = [text for text in (self.parts[row], ".".join(map(str, self._wanted[row] or ()))) if text]
-        return ".".join(path) or None
+        given = self._given[self.origins[row]]
+        parts = [*given[: self._depth], *[""] * (self._depth - len(given)), ".".join(path), *given[self._depth + 1 :]]
+        return "/".join(parts).rstrip("/") or None
 
     def end(self) -> None:
         """Reject rows of which only a part is replayed, if no processor made this part."""
@@ -232,9 +242,17 @@ def _array(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _wanted(rows: pa.Table) -> list[list[int] | None]:
-    """Return which part of each event is replayed; None: all."""
+def _texts(rows: pa.Table, name: str) -> dict[int, str]:
+    return {row: text for row, text in enumerate(rows[name].to_pylist()) if text is not None}
+
+
+def _given(rows: pa.Table) -> Sequence[Sequence[str]]:
+    """Return for each event which part it is, or which is replayed, by chain; none: the whole."""
     if PART not in rows.column_names or rows[PART].null_count == len(rows):
-        return [None] * len(rows)
-    texts = pc.cast(rows[PART], pa.string()).to_pylist()
-    return [None if text is None else [int(part) for part in text.split(".") if part.isdecimal()] for text in texts]
+        return [()] * len(rows)
+    return [() if text is None else text.split("/") for text in pc.cast(rows[PART], pa.string()).to_pylist()]
+
+
+def _wanted(part: Sequence[str]) -> list[int] | None:
+    """Return which part of an event a chain is to replay; None: all."""
+    return [int(number) for number in part[0].split(".") if number.isdecimal()] if part else None

@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from calve.expression import compile_condition
-from calve.route.route import RouteGate
+from calve.route.sink_route import RouteGate
 from calve.settings import SinkEntry
+from calve.settings.pipeline import BranchSettings
 
 __all__ = ["gates"]
 
 
-def gates(sink: SinkEntry, metadata: Collection[str]) -> tuple[RouteGate, ...]:
-    """Compile the conditions of the pipelines before a sink; `metadata` are the attributes that events have."""
+def gates(sink: SinkEntry | BranchSettings, metadata: Collection[str]) -> tuple[RouteGate, ...]:
+    """Compile the conditions of the pipelines before a sink or branch; `metadata` are the attributes of events."""
     return tuple(
         RouteGate(
             gate.pipeline,

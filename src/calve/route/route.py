@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,102 +20,13 @@ from calve.event.validate_json import picked_array, whole_array
 from calve.expression import Condition, Format
 from calve.route.by_table import ByTable
 from calve.route.joined import joined, operations_of
-from calve.route.names import fault
+from calve.route.sink_route import Fork, RouteGate, SinkRoute
 
-__all__ = ["RouteGate", "Routed", "Router", "SinkRoute"]
+__all__ = ["Routed", "Router"]
 
-DEFAULT_ROUTE = "_default"
-_FIXED = "text"
-"""The kind of a piece of a format that is no value of an event."""
 _ROWS_A_CHOICE = 4
 """With less rows for each combination of metadata, every row is evaluated by itself."""
 _FEW = 1 << 16  # numbers of 16 bits are sorted by radix
-
-
-_NO_OPERATION = ByTable[Format | None](None)
-
-
-@dataclass(frozen=True)
-class RouteGate:
-    """The routes of one pipeline that an event must match before a sink.
-
-    Attributes:
-        pipeline: Its name.
-        conditions: All its routes by name.
-        routes: Names of routes, one of which must match; `_default` matches if no route does.
-    """
-
-    pipeline: str
-    conditions: Mapping[str, Condition]
-    routes: tuple[str, ...]
-
-    @property
-    def sql(self) -> str:
-        """SQL: BOOLEAN, never NULL."""
-        anything = " or ".join(f"({condition.sql})" for condition in self.conditions.values()) or "false"
-        terms = [
-            f"(not ({anything}))" if name == DEFAULT_ROUTE else f"({self.conditions[name].sql})" for name in self.routes
-        ]
-        return f"({' or '.join(terms)})"
-
-
-@dataclass(frozen=True)
-class SinkRoute:
-    """The compiled route and table name of one sink.
-
-    Attributes:
-        table: The compiled name of the table or index.
-        gates: The gates that an event must match, all of them; empty: every event matches.
-        operation: The compiled `operation` of each table; None if every event is an INSERT.
-        full_rows: Whether rows of each table have no key; for the same tables as `operation`.
-        field: The option with the name.
-        fault: Returns what is wrong with a name, or None.
-    """
-
-    table: Format
-    gates: tuple[RouteGate, ...] = ()
-    operation: ByTable[Format | None] = _NO_OPERATION
-    full_rows: ByTable[bool] | None = None
-    field: str = "table_identifier"
-    fault: Callable[[str], str | None] = fault
-
-    def refusal(self, name: str) -> tuple[Code, str, str]:
-        """Return code, field and reason of events with a name that is not valid; empty: it cannot be evaluated."""
-        fields = [part for kind, part in self.table.pieces if kind != _FIXED]
-        if fields and (not name or self._lacks_value(name)):
-            which = f"one of {', '.join(fields)}" if len(fields) > 1 else fields[0]
-            return Code.NO_FIELD, self.field, f"the name needs a value of {which}, which is missing, null or empty"
-        if not name:
-            return Code.EXPRESSION_ERROR, self.field, f"{self.field} cannot be evaluated"
-        return Code.BAD_TABLE_NAME, self.field, self.fault(name) or ""
-
-    def _lacks_value(self, name: str) -> bool:
-        """Return whether a name is what remains without the value of one of its fields."""
-        pieces = self.table.pieces
-        for empty, (kind, _) in enumerate(pieces):
-            parts = [re.escape(part) if of == _FIXED else ".*" * (at != empty) for at, (of, part) in enumerate(pieces)]
-            if kind != _FIXED and re.fullmatch("".join(parts), name, re.DOTALL):
-                return True
-        return False
-
-    @property
-    def operations(self) -> list[tuple[int, Format, bool]]:
-        """The different values of `operation`, with their numbers, and whether they are of full rows."""
-        texts = self.operation.values()
-        full_rows = self.full_rows.values() if self.full_rows else [False] * len(texts)
-        of_tables = enumerate(zip(texts, full_rows, strict=True))
-        return [(at, text, is_full) for at, (text, is_full) in of_tables if text is not None]
-
-    @property
-    def metadata(self) -> frozenset[str]:
-        """The metadata attributes that it reads."""
-        return frozenset().union(*(expression.metadata for expression in self.read))
-
-    @property
-    def read(self) -> list[Condition | Format]:
-        """All expressions that are evaluated for an event."""
-        conditions = [condition for gate in self.gates for condition in gate.conditions.values()]
-        return [*conditions, *(text for text in (self.table, *self.operation.values()) if text is not None)]
 
 
 @dataclass
@@ -127,7 +37,8 @@ class Routed:
         parts: (sink number, table name, positions in the batch or None for all rows), positions ascending.
         rejects: `REJECTS` by sink number: rows whose table name is invalid or cannot be evaluated, or whose operation
             is unknown.
-        unrouted: How many rows no sink gets.
+        unrouted: How many rows neither a sink nor a fork gets.
+        forks: The rows that each fork gets; None: all.
         operations: The `Operation` of every row (int8) by sink number, for sinks with the setting.
     """
 
@@ -135,11 +46,15 @@ class Routed:
     rejects: dict[int, pa.Table]
     unrouted: int = 0
     operations: dict[int, pa.Array] = field(default_factory=dict)
+    forks: list[pa.Array | None] = field(default_factory=list)
+
+    def unpicked(self, rows: pa.Table) -> pa.Table:
+        """Return rows without the fields that only routes read."""
+        return rows.drop_columns([PICKED]) if PICKED in rows.column_names else rows
 
     def rows(self, rows: pa.Table, number: int, positions: pa.Array | None = None) -> pa.Table:
         """Select the rows of a part, with `_operation` if the sink has the setting."""
-        if PICKED in rows.column_names:
-            rows = rows.drop_columns([PICKED])
+        rows = self.unpicked(rows)
         if number in self.operations:
             rows = rows.append_column(OPERATION, self.operations[number])
         return rows if positions is None else rows.take(positions)
@@ -149,29 +64,34 @@ class Router:
     """Compiled routes of a pipeline; runs on executors.
 
     Args:
-        sinks: The pipeline's sinks, in order.
+        sinks: The sinks, in order.
+        numbers: Their numbers in the pipeline; None: these are all of its sinks.
+        forks: The ways to other processors.
 
     Attributes:
         fields: All fields of an event that are read; None if this may be any field, or metadata.
         reads_fields: Whether fields of an event may be read; if only metadata is, typed rows need no text.
     """
 
-    def __init__(self, sinks: list[SinkRoute]) -> None:
-        self._sinks = sinks
-        self._columns = _columns(sinks)
-        self._metadata = sorted(frozenset().union(*(sink.metadata for sink in sinks)))
-        self.fields = _fields(sinks)
-        self.reads_fields = any(
-            expression.fields is None or expression.fields for sink in sinks for expression in sink.read
-        )
+    def __init__(
+        self, sinks: list[SinkRoute], numbers: Sequence[int] | None = None, forks: Sequence[Fork] = ()
+    ) -> None:
+        self._sinks = dict(zip(range(len(sinks)) if numbers is None else numbers, sinks, strict=True))
+        self._forks = forks
+        self._columns = _columns(self._sinks, forks)
+        read = [expression for sink in sinks for expression in sink.read]
+        read += [condition for fork in forks for condition in fork.read]
+        self._metadata = sorted(frozenset[str]().union(*(expression.metadata for expression in read)))
+        self.fields = _fields(read)
+        self.reads_fields = any(expression.fields is None or expression.fields for expression in read)
 
     def scan_prefix(self, events: pa.Table) -> pa.Table | None:
         """Return events with the fields that routes read, of which the core finds the first ones; null: none.
 
         The rest of an event may decide otherwise. None without a core, or where these fields do not decide the table.
         """
-        sink = self._sinks[0]
-        is_enough = len(self._sinks) == 1 and not sink.gates and not sink.operations
+        [sink, *others] = self._sinks.values()
+        is_enough = not others and not sink.gates and not sink.operations and not self._forks
         scanned = (
             core.pick(whole_array(events[EVENT]), self.fields, is_whole=False) if self.fields and is_enough else None
         )
@@ -187,9 +107,14 @@ class Router:
         evaluated = self._evaluate(rows) if self._columns else pa.table({})
         routed = Routed([], {})
         selected = None
-        for number, sink in enumerate(self._sinks):
-            mask = _any(evaluated, [f"sink_{number}"]) if sink.gates else None
-            mask = _meant_for(number, rows, mask)
+        for number, fork in enumerate(self._forks):
+            mask = _matching(evaluated, f"fork_{number}") if fork.gates else None
+            mask = _meant_for(fork.sinks, rows, mask)
+            selected = _either(selected, mask, len(rows))
+            routed.forks.append(mask)
+        for number, sink in self._sinks.items():
+            mask = _matching(evaluated, f"sink_{number}") if sink.gates else None
+            mask = _meant_for([number], rows, mask)
             selected = _either(selected, mask, len(rows))
             rejects: list[pa.Table] = []
             if sink.operations:
@@ -228,7 +153,9 @@ class Router:
     def _joined(self, rows: pa.Table) -> pa.Table | None:
         """Evaluate all columns without SQL; None: this is not possible."""
         columns: dict[str, pa.Array | None] = {}
-        for number, sink in enumerate(self._sinks):
+        if any(fork.gates for fork in self._forks):
+            return None
+        for number, sink in self._sinks.items():
             if sink.gates:
                 return None
             if sink.table.static is None:
@@ -291,12 +218,12 @@ def _operations(
     ) else []
 
 
-def _columns(sinks: list[SinkRoute]) -> dict[str, str]:
-    """Return the columns of the SELECT: `sink_<n>` (does the row match), `table_<n>`, `operation_<n>`."""
-    columns = {}
-    for number, sink in enumerate(sinks):
+def _columns(sinks: Mapping[int, SinkRoute], forks: Sequence[Fork]) -> dict[str, str]:
+    """Return the columns of the SELECT: `sink_<n>`, `fork_<n>` (does the row match), `table_<n>`, `operation_<n>`."""
+    columns = {f"fork_{number}": _all_of(fork.gates) for number, fork in enumerate(forks) if fork.gates}
+    for number, sink in sinks.items():
         if sink.gates:
-            columns[f"sink_{number}"] = " and ".join(gate.sql for gate in sink.gates)
+            columns[f"sink_{number}"] = _all_of(sink.gates)
         if sink.table.static is None:
             columns[f"table_{number}"] = sink.table.sql
         columns |= {
@@ -305,14 +232,17 @@ def _columns(sinks: list[SinkRoute]) -> dict[str, str]:
     return columns
 
 
-def _fields(sinks: list[SinkRoute]) -> list[str] | None:
-    """Return the fields of an event that the sinks read; None if they may read any, or metadata."""
+def _all_of(gates: Sequence[RouteGate]) -> str:
+    return " and ".join(gate.sql for gate in gates)
+
+
+def _fields(read: Sequence[Condition | Format]) -> list[str] | None:
+    """Return the fields of an event that expressions read; None if they may read any, or metadata."""
     names: set[str] = set()
-    for sink in sinks:
-        for expression in sink.read:
-            if expression.fields is None or expression.metadata or any("\0" in name for name in expression.fields):
-                return None
-            names |= expression.fields
+    for expression in read:
+        if expression.fields is None or expression.metadata or any("\0" in name for name in expression.fields):
+            return None
+        names |= expression.fields
     return sorted(names)
 
 
@@ -341,16 +271,16 @@ def _chosen(values: pa.Table, numbers: pa.Array) -> pa.Table:
     return pa.table([array.take(numbers) for array in arrays], values.column_names)
 
 
-def _any(evaluated: pa.Table, names: list[str]) -> pa.Array:
-    return pc.fill_null(evaluated.column(names[0]).combine_chunks(), False)
+def _matching(evaluated: pa.Table, name: str) -> pa.Array:
+    return pc.fill_null(evaluated.column(name).combine_chunks(), False)
 
 
-def _meant_for(number: int, rows: pa.Table, mask: pa.Array | None) -> pa.Array | None:
-    """Remove from a mask (None: all rows) the rows that are only for another sink."""
+def _meant_for(numbers: Collection[int], rows: pa.Table, mask: pa.Array | None) -> pa.Array | None:
+    """Remove from a mask (None: all rows) the rows that are only for other sinks than these."""
     if SINK not in rows.column_names or not len(rows):
         return mask
     only = rows.column(SINK).combine_chunks()
-    mine = pc.fill_null(pc.equal(only, number), True)
+    mine = pc.or_(only.is_null(), pc.is_in(only, pa.array([*numbers], only.type)))
     return mine if mask is None else pc.and_(mask, mine)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.route.source_tables import names_by_table, passing
 from calve.sources.source import SourceTable
 

@@ -10,7 +10,7 @@ from calve.event import duckdb_session
 from calve.event.columns import JSON
 from calve.expression import Format
 from calve.route.joined import joined
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sources.source import SourceTable
 
 __all__ = ["certain_targets", "names_by_table", "passing"]

@@ -122,7 +122,7 @@ class Assembly:
         if value is not INVALID:
             for key, message in common.oddities(getattr(value, "needs", dict)()):
                 self.binder.warnings.append(SettingsProblem(locate(node, key), self._path(f"{here}.{key}"), message))
-        lists = {key: tuple(getattr(common, key)) for key in shared}
+        lists: dict[str, Any] = {key: tuple(getattr(common, key)) for key in shared}
         gates = (GateSettings(self._name, routes, lists["routes"]),) if lists["routes"] else ()
         return SinkEntry(name, value, here, node.at.line, self._name, gates, **lists)
 

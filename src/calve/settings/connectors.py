@@ -1,8 +1,8 @@
 """Pipelines that are fed by another pipeline: checked at both ends, and joined into one pipeline with all sinks.
 
 A connector is another branch of the same stream. So the pipelines after it become a part of the first one: their
-sinks are its sinks, each with the routes of every pipeline on the way. No queue between them can lose or duplicate
-events (docs/decisions/0013).
+sinks are its sinks, each with the routes of every pipeline on the way, or those since the last one that has processors.
+No queue between them can lose or duplicate events (docs/decisions/0013).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from calve.settings.notify import NotifySettings
 from calve.settings.option import option
-from calve.settings.pipeline import PipelineSettings, Plugin, SinkEntry
+from calve.settings.pipeline import BranchSettings, PipelineSettings, Plugin, SinkEntry
 from calve.settings.problems import Location, SettingsProblem, unknown
 
 __all__ = ["Ends", "FromPipeline", "ToPipeline", "faults", "joined"]
@@ -87,7 +87,7 @@ def joined(pipelines: Sequence[PipelineSettings]) -> tuple[list[PipelineSettings
     roots = [pipeline for pipeline in pipelines if not isinstance(pipeline.source.value, FromPipeline)]
     whole = [_whole(pipeline, by_name) for pipeline in roots]
     wrong = [
-        problem for pipeline in whole for check in (_fieldless, _processed) for problem in check(pipeline, by_name)
+        problem for pipeline in whole for check in (_fieldless, _collected) for problem in check(pipeline, by_name)
     ]
     return whole, wrong
 
@@ -139,16 +139,21 @@ def _circles(by_name: Mapping[str, Ends]) -> Iterator[SettingsProblem]:
 def _whole(root: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> PipelineSettings:
     sinks: list[SinkEntry] = []
     feeds: list[str] = []
+    branches: list[BranchSettings] = []
     waiting = list(reversed(root.sinks))
     while waiting:
         sink = waiting.pop()
         if isinstance(sink.value, ToPipeline):
             feeds.append(sink.value.name)
             fed = by_name[sink.value.name]
+            if fed.processors:
+                keys = sink.include_keys, sink.exclude_keys
+                branches.append(BranchSettings(fed.name, sink.branch, sink.gates, tuple(fed.processors), *keys))
+                sink = replace(sink, branch=fed.name, gates=(), include_keys=(), exclude_keys=())
             waiting += [_behind(sink, inner, fed.notify) for inner in reversed(fed.sinks)]
         else:
             sinks.append(sink)
-    return replace(root, sinks=sinks, feeds=tuple(feeds))
+    return replace(root, sinks=sinks, feeds=tuple(feeds), branches=tuple(branches))
 
 
 def _behind(connector: SinkEntry, inner: SinkEntry, notify: tuple[NotifySettings, ...]) -> SinkEntry:
@@ -160,16 +165,14 @@ def _behind(connector: SinkEntry, inner: SinkEntry, notify: tuple[NotifySettings
         include_keys=tuple(include) if inner.include_keys else connector.include_keys,
         exclude_keys=(*connector.exclude_keys, *inner.exclude_keys),
         notify=(*connector.notify, *notify, *inner.notify),
+        branch=connector.branch,
     )
 
 
-def _processed(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:
-    for feeder in (by_name[name] for name in whole.feeds):
-        if feeder.processors:
-            message = f"a pipeline that is fed by another cannot have processors yet; move them to {whole.name}"
-            yield feeder.problem("processor", message)
-        if feeder.otlp:
-            yield feeder.problem("otlp", f"it runs as a part of {whole.name}; set it there")
+def _collected(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:
+    for fed in (by_name[name] for name in whole.feeds):
+        if fed.otlp:
+            yield fed.problem("otlp", f"it runs as a part of {whole.name}; set it there")
 
 
 def _fieldless(whole: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:

@@ -158,6 +158,7 @@ class SinkEntry(Plugin):
         include_keys: If not empty, only these top-level fields are written.
         exclude_keys: These top-level fields are not written.
         notify: Who is sent what happens to its tables.
+        branch: The name of the branch that its events come from; empty: they come from the first pipeline.
     """
 
     pipeline: str = ""
@@ -166,6 +167,28 @@ class SinkEntry(Plugin):
     include_keys: tuple[str, ...] = ()
     exclude_keys: tuple[str, ...] = ()
     notify: tuple[NotifySettings, ...] = ()
+    branch: str = ""
+
+
+@dataclass(frozen=True)
+class BranchSettings:
+    """A fed pipeline with processors: what it gets is another stream than that of the pipeline before it.
+
+    Attributes:
+        name: Its name.
+        upstream: The branch that its events come from; empty: they come from the first pipeline.
+        gates: What an event must match on the way from there, pipeline by pipeline.
+        processors: Its processors, in order.
+        include_keys: If not empty, its processors get only these top-level fields.
+        exclude_keys: Its processors do not get these top-level fields.
+    """
+
+    name: str
+    upstream: str
+    gates: tuple[GateSettings, ...]
+    processors: tuple[Plugin, ...]
+    include_keys: tuple[str, ...] = ()
+    exclude_keys: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -184,6 +207,7 @@ class PipelineSettings:
         line: The line of its name.
         locations: The location of each key path; see `where`.
         feeds: The pipelines that it feeds, directly or through others; their sinks are among its own.
+        branches: Those of them with processors, each after the one that it comes from.
         shown: Its YAML, and that of the pipelines that it feeds, without secrets and comments.
         notify: Who is sent what happens to its tables.
         otlp: The collector that gets its metrics.
@@ -200,6 +224,7 @@ class PipelineSettings:
     line: int
     locations: dict[str, Location] = field(default_factory=dict, repr=False, compare=False)
     feeds: tuple[str, ...] = ()
+    branches: tuple[BranchSettings, ...] = ()
     shown: str = field(default="", repr=False, compare=False)
     notify: tuple[NotifySettings, ...] = ()
     otlp: OtlpSettings | None = None
@@ -208,6 +233,23 @@ class PipelineSettings:
     def title(self) -> str:
         """Its name, and the names of the pipelines that run as a part of it."""
         return f"{self.name} (feeds {', '.join(self.feeds)})" if self.feeds else self.name
+
+    def way(self, branch: str) -> list[BranchSettings]:
+        """Return the branches on the way to a branch, itself the last one; empty: those of the first pipeline."""
+        by_name, way = {fed.name: fed for fed in self.branches}, list[BranchSettings]()
+        while branch:
+            way.insert(0, by_name[branch])
+            branch = way[0].upstream
+        return way
+
+    def gates(self, sink: SinkEntry) -> tuple[GateSettings, ...]:
+        """Return all that an event must match on the way from the source to a sink, whatever changes it there."""
+        return (*(gate for branch in self.way(sink.branch) for gate in branch.gates), *sink.gates)
+
+    @property
+    def every_processor(self) -> list[Plugin]:
+        """Its processors, and those of its branches."""
+        return [*self.processors, *(plugin for branch in self.branches for plugin in branch.processors)]
 
     def where(self, path: str) -> Location:
         """Return the location of a key path, e.g. `sink[0].iceberg.table_identifier` or `route.errors`.

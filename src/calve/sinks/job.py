@@ -17,7 +17,7 @@ from calve.dead_letters.rejects import DeadLetterLocation
 from calve.errors import InvariantError
 from calve.event.columns import JSON, VERSION
 from calve.record.written import IndexDocuments
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 
 if TYPE_CHECKING:
     from calve.arrays import RowNumbers

@@ -13,6 +13,7 @@ from calve.record.target import TableRef
 from calve.serde.settings import Serde
 from calve.sinks.job import SinkJob
 from calve.sources.source import Reader
+from calve.task.branch import Branch
 from calve.task.isolation import WHOLE, Isolation
 from calve.task.record_times import RecordTime
 
@@ -43,6 +44,7 @@ class Job:
         masks: What hides columns of the events, before everything else; None: nothing.
         record_keys: How the keys of records become columns of their rows; None: they do not.
         processors: What changes the events before they are routed; None: nothing.
+        branches: Fed pipelines with processors, each after the one that its events come from.
         record_time: Which attribute is the time of a record; None: the records have none.
     """
 
@@ -64,6 +66,7 @@ class Job:
     masks: Masks | None = None
     record_keys: RecordKeys | None = None
     processors: Processors | None = None
+    branches: tuple[Branch, ...] = ()
     record_time: RecordTime | None = None
 
     @property
@@ -80,5 +83,5 @@ class Job:
     def preserves_source_keys(self) -> bool:
         """Whether rows that differ in the key of their source table never change the same row of a target."""
         steps = (self.processors, self.serde, self.envelopes, self.record_keys)
-        is_unchanged = all(step is None for step in steps)
+        is_unchanged = not self.branches and all(step is None for step in steps)
         return is_unchanged and all(sink.preserves_source_keys for sink in self.sinks)

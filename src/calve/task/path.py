@@ -7,7 +7,7 @@ dry run previews what a task would write, on the driver.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator, Hashable, Iterator, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -21,15 +21,16 @@ from calve.event.envelope.decoder import EnvelopeDecoder
 from calve.event.keyed.decoder import KeyedDecoder
 from calve.event.typed import is_typed, with_text
 from calve.event.validate_json import validated
-from calve.processors.chain import Chain
+from calve.processors.chain import Chain, Processed
 from calve.processors.masking import Masker
 from calve.record.receipt import ReadCounts
 from calve.record.target import TableRef
-from calve.route.route import Routed, Router
+from calve.route.route import Routed
 from calve.serde.decoder import SchemaDecoder
 from calve.sources.prefetch import prefetch
 from calve.sources.source import Split
 from calve.stop_point import fail_if
+from calve.task.branch import Stream
 from calve.task.isolation import WHOLE, RejectRows, Shares
 from calve.task.job import Job
 from calve.task.record_times import RecordTimes
@@ -70,12 +71,21 @@ class EventPath:
         reject: Gets the events that a step rejects.
         clock: Counts the time of the steps.
         needs_text: Whether all events need a text, whatever the job reads of them.
+        notes: Gets each chain of processors, and the events before it.
 
     Attributes:
         counts: What was read so far.
     """
 
-    def __init__(self, job: Job, number: int, reject: RejectRows, clock: StepClock, needs_text: bool = False) -> None:
+    def __init__(
+        self,
+        job: Job,
+        number: int,
+        reject: RejectRows,
+        clock: StepClock,
+        needs_text: bool = False,
+        notes: Callable[[Chain, pa.Table], None] | None = None,
+    ) -> None:
         self.counts = ReadCounts()
         self._times = RecordTimes(job.record_time) if job.record_time else None
         self._job = job
@@ -89,14 +99,17 @@ class EventPath:
         self._masker = Masker(job.masks) if job.masks else None
         self._record_keys = KeyedDecoder(job.record_keys) if job.record_keys else None
         self._chain = Chain(job.processors, job.time_tenths) if job.processors else None
-        self._router = Router([sink.route for sink in job.sinks])
-        needs_text |= self._router.reads_fields or bool(self._envelopes or self._record_keys)
+        self._notes = notes
+        self._stream = Stream(job.branches, [sink.route for sink in job.sinks], job.time_tenths)
+        self._router = self._stream.router
+        needs_text |= self._stream.needs_text or bool(self._envelopes or self._record_keys)
         needs_text |= self._chain is not None and self._chain.needs_text
         self._needs_text = needs_text or not self._needs.isdisjoint((EVENT, JSON))
         self._orders = 0
         # Conversion itself finds malformed events, so a single table needs no check before it.
-        self._is_single_table = self._router.is_static and len(job.sinks) == 1 and JSON not in self._needs
-        can_be_provisional = len(job.sinks) == 1 and job.isolation == WHOLE and self._only is None
+        is_single_sink = len(job.sinks) == 1 and not job.branches
+        self._is_single_table = self._router.is_static and is_single_sink and JSON not in self._needs
+        can_be_provisional = is_single_sink and job.isolation == WHOLE and self._only is None
         self._provisional_tables = job.sinks[0].self_validating_tables if can_be_provisional else ()
         self._provisional_rows = self._rerouted_rows = 0
         self._keys: dict[TableRef, Hashable] = {}
@@ -165,7 +178,7 @@ class EventPath:
     def _mask(self, events: pa.Table, masker: Masker) -> pa.Table:
         masked = self._clock.timed("decode", masker.mask, events)
         self._reject_unmasked(_UNROUTED, events, masked.malformed)
-        self._reject(_UNROUTED, masked.failed_rows, masked.failed)
+        self._stream.reject(masked.failed_rows, masked.failed, self._reject)
         return masked.rows
 
     def _reject_unmasked(self, target: TableRef, events: pa.Table, rejects: pa.Table) -> None:
@@ -175,17 +188,28 @@ class EventPath:
     def process(self, events: pa.Table) -> pa.Table:
         """Return the events after the processors, with their order where changes are written."""
         if self._chain:
-            processed = self._clock.timed("process", self._chain.run, events)
-            self.counts.dropped += processed.dropped
-            self.counts.added += processed.added
+            processed = self._run(self._chain, events)
             self._reject(_UNROUTED, events, processed.malformed)
-            self._reject(_UNROUTED, processed.failed_rows, processed.failed)
+            self._stream.reject(processed.failed_rows, processed.failed, self._reject)
             events = processed.rows
-        if ORDER in self._needs:
-            order = np.arange(self._orders, self._orders + len(events), dtype=np.int64)
-            self._orders += len(events)
-            events = events.append_column(ORDER, pa.array(order))
-        return events
+        return self._in_order(events)
+
+    def _run(self, chain: Chain, events: pa.Table) -> Processed:
+        if self._notes:
+            self._notes(chain, events)
+        processed = self._clock.timed("process", chain.run, events)
+        self.counts.dropped += processed.dropped
+        self.counts.added += processed.added
+        return processed
+
+    def _in_order(self, events: pa.Table) -> pa.Table:
+        """Return events with their order, if a sink writes changes; those of a branch get a new one."""
+        if ORDER not in self._needs:
+            return events
+        events = events.drop_columns([ORDER]) if ORDER in events.column_names else events
+        order = np.arange(self._orders, self._orders + len(events), dtype=np.int64)
+        self._orders += len(events)
+        return events.append_column(ORDER, pa.array(order))
 
     def route(self, events: pa.Table) -> Iterator[RoutedEvents]:
         """Yield the events by their tables. Nothing is evaluated for a single table, whose conversion checks events."""
@@ -202,7 +226,7 @@ class EventPath:
 
     def full_route(self, events: pa.Table) -> list[RoutedEvents]:
         """Route events of which all is read first; reject those that are no JSON objects, or have no valid table."""
-        return self._clock.timed("route", self._full_route, events)
+        return [*self._follow(self._stream, events)]
 
     def reroute(self, events: pa.Table, undecided: RowNumbers) -> list[RoutedEvents]:
         """Return the full route of the events whose provisional route may be wrong.
@@ -231,18 +255,28 @@ class EventPath:
         positions = np.sort(np.concatenate(others)) if others else _NO_ROWS
         return self._by_conversion(rows, routed, is_provisional=True), events.take(pa.array(positions))
 
-    def _full_route(self, events: pa.Table) -> list[RoutedEvents]:
+    def _follow(self, stream: Stream, events: pa.Table) -> Iterator[RoutedEvents]:
+        """Route the events of a stream, and those of the streams that come out of it after their processors."""
+        rows, routed, parts = self._clock.timed("route", self._full_route, stream, events)
+        yield from parts
+        for branch, entering in stream.entering(rows, routed.forks):
+            if branch.chain and branch.has_any_of(self._only):
+                processed = self._run(branch.chain, entering)
+                branch.reject(processed.failed_rows, processed.failed, self._reject)
+                yield from self._follow(branch, self._in_order(processed.rows))
+
+    def _full_route(self, stream: Stream, events: pa.Table) -> tuple[pa.Table, Routed, list[RoutedEvents]]:
         rows = events
         if JSON not in events.column_names and not is_typed(events):
-            objects = validated(events, self._router.fields or ())
+            objects = validated(events, stream.router.fields or ())
             self._reject(_UNROUTED, events, objects.rejects)
             rows = objects.rows
-        routed = self._router.route(rows)
+        routed = stream.router.route(rows)
         if self._only is None:
             self.counts.unrouted += routed.unrouted
         for sink, rejects in routed.rejects.items():
             self._reject(TableRef(sink, ""), rows, rejects)
-        return self._by_conversion(rows, routed)
+        return routed.unpicked(rows), routed, self._by_conversion(rows, routed)
 
     def _by_conversion(self, rows: pa.Table, routed: Routed, is_provisional: bool = False) -> list[RoutedEvents]:
         """Join the tables that are converted together."""

@@ -35,7 +35,7 @@ def write(folder: Path, name: str, *lines: bytes | dict[str, Any]) -> None:
     (place / name).write_bytes(b"".join(line + b"\n" for line in data))
 
 
-def opened(folder: Path, sinks: dict[str, int] | None = None, **chosen: str) -> RejectsSource:
+def opened(folder: Path, sinks: dict[str, int] | None = None, **chosen: Any) -> RejectsSource:
     selection = ReplaySelection("law", sinks or {"iceberg": 0}, **chosen)
     source = RejectsSource(LocalFolder(folder / "replay"), [str(folder / "dlq")], selection, METADATA, "law.replay-")
     source.find_files()
@@ -110,7 +110,7 @@ def test_events_come_back_byte_for_byte_with_metadata_of_the_types_that_the_sour
     assert table[REPLAYED_FROM].to_pylist() == ["1.ndjson:3", "1.ndjson:4"]
 
 
-def test_an_entry_is_for_the_sink_that_rejected_it_and_a_malformed_one_for_all(tmp_path: Path) -> None:
+def test_an_entry_is_for_the_sink_that_rejected_it_and_one_of_no_sink_for_all(tmp_path: Path) -> None:
     write(
         tmp_path,
         "1.ndjson",
@@ -118,10 +118,20 @@ def test_an_entry_is_for_the_sink_that_rejected_it_and_a_malformed_one_for_all(t
         entry(2, sink="sink[0].iceberg"),
         entry(3, sink="sink[0].iceberg", table="", code="MALFORMED"),
         entry(4, sink=None),
+        entry(5, sink="sink[0].iceberg", table="", code="PROCESSOR_FAILED"),
+        entry(6, sink="sink[0].iceberg", table="", code="UNKNOWN_SCHEMA"),
+        entry(7, sink="sink[0].iceberg", table="", code="UNKNOWN_OPERATION", field=""),
+        entry(8, sink="sink[1].iceberg", table="", code="UNKNOWN_OPERATION", field="operation"),
+        entry(9, sink="sink[0].iceberg", table="", code="UNPROCESSABLE"),
+        entry(10, sink="sink[1].iceberg", table="", code="NO_FIELD"),
+        entry(11, sink="fed.iceberg", table="", code="PROCESSOR_FAILED"),
+        entry(12, sink="fed.iceberg", table="", code="MALFORMED"),
     )
-    source = opened(tmp_path, {"sink[0].iceberg": 0, "sink[1].iceberg": 1})
+    sinks = {"sink[0].iceberg": 0, "sink[1].iceberg": 1, "fed.iceberg": 2}
+    source = opened(tmp_path, sinks, fed=frozenset([2]))
     source.start(None, True)
-    assert read(source, source.plan(None, 1 << 30))[SINK].to_pylist() == [1, 0, None, None]
+    everybody, of_rest = [None] * 4, [1, 0, 1, 2, None]
+    assert read(source, source.plan(None, 1 << 30))[SINK].to_pylist() == [1, 0, None, *everybody, *of_rest]
 
 
 def test_an_entry_whose_sink_is_gone_is_an_error_that_names_both(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ import pytest
 
 from calve.errors import SourceError
 from calve.expression import compile_format
-from calve.route.route import SinkRoute
 from calve.route.shared_targets import shared_targets
+from calve.route.sink_route import SinkRoute
 from calve.sources.database.settings import DatabaseSettings
 from calve.sources.mysql import source as mysql
 from calve.sources.postgres import source as postgres

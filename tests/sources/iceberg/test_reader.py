@@ -22,7 +22,7 @@ from calve.event.typed import with_text
 from calve.expression import compile_format
 from calve.record.receipt import Receipt
 from calve.route.by_table import ByTable
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.iceberg.job import TableJob
 from calve.sources.iceberg.metadata import METADATA
 from calve.sources.iceberg.reader import IcebergReader

@@ -13,7 +13,7 @@ from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.record.target import EQUALITY_DELETE
 from calve.route.gates import gates
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.route.source_tables import names_by_table
 from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.job import TableJob

@@ -19,7 +19,7 @@ from calve.record.target import BranchRef
 from calve.record.written import StagedFiles
 from calve.reduce.key import Key
 from calve.route.by_table import ByTable, TablePattern
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.route.source_tables import certain_targets, names_by_table
 from calve.sinks.iceberg.epoch import read_as_milliseconds
 from calve.sinks.iceberg.settings import IcebergSettings

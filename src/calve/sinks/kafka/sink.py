@@ -10,7 +10,7 @@ from calve.dead_letters.rejects import DeadLetterLocation
 from calve.engine.engine import Engine
 from calve.expression import compile_format
 from calve.route.gates import gates
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.kafka.brokers import Brokers
 from calve.sinks.kafka.encoder import Encoding, RecordEncoder
 from calve.sinks.kafka.job import RecordJob

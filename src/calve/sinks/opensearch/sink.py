@@ -11,7 +11,7 @@ from calve.engine.engine import Engine
 from calve.expression import Format, compile_format
 from calve.observe.humanize import listed
 from calve.route.gates import gates
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.route.source_tables import names_by_table
 from calve.sinks.opensearch.client import Client, access_of
 from calve.sinks.opensearch.documents import Writing

@@ -9,7 +9,7 @@ from calve.columns.fields import Fields
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.route.gates import gates
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.records.job import BatchJob, no_fault
 from calve.sinks.records.settings import LineSettings, has_operation
 from calve.sinks.records.shape import RecordOptions, compile_shape

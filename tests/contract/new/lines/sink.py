@@ -7,7 +7,7 @@ from calve.sinks.lines.job import Job
 from calve.dead_letters.rejects import DeadLetterLocation
 from calve.expression import compile_format
 from calve.route.gates import gates
-from calve.route.route import SinkRoute
+from calve.route.sink_route import SinkRoute
 from calve.sinks.sink import Order
 from calve.state.durable import make_folder, try_folder
 

@@ -46,7 +46,7 @@ def mask_faults(pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettin
     for fed in map(by_name.__getitem__, pipeline.feeds):
         for plugin in fed.processors:
             if isinstance(plugin.value, MaskColumns):
-                why = f"must be in {pipeline.name}, which reads the events: letters of {fed.name} would have what it hides"
+                why = f"must be in {pipeline.name}, which reads the events: letters here would have what it hides"
                 yield fed.problem(plugin.path, why)
     kinds = [isinstance(plugin.value, MaskColumns) for plugin in pipeline.processors]
     for plugin, is_mask in zip(pipeline.processors, kinds, strict=True):

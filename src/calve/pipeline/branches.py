@@ -17,7 +17,7 @@ from calve.settings.pipeline import BranchSettings, GateSettings, Plugin
 
 if TYPE_CHECKING:
     from calve.processors.chain import Processors
-    from calve.task.branch import Branch
+    from calve.task.branch import FedPipeline
 
 __all__ = ["CompiledProcessors", "attributes_of", "metadata_before", "plugins_before"]
 
@@ -65,7 +65,7 @@ class CompiledProcessors:
         self._source_names = metadata
         self.first = compiled(without_masks(settings.processors), metadata)
         self._names = {"": _with_sets(metadata, self.first)}
-        self.branches: tuple[Branch, ...] = ()
+        self.branches: tuple[FedPipeline, ...] = ()
         for branch in settings.branches:
             names = self._names[branch.upstream]
             processors = compiled([*_plugins(branch)], names, branch.name)
@@ -107,7 +107,7 @@ class CompiledProcessors:
         effects = [processors.effects for processors in on_the_way]
         if not effects or None in effects:
             return None
-        return Effects(tuple(step for known in effects if known for step in known.steps))
+        return Effects(tuple(step for of_one in effects if of_one for step in of_one.steps))
 
     def _reads_metadata(self, gate: GateSettings) -> bool:
         from calve.expression import compile_condition
@@ -118,14 +118,14 @@ class CompiledProcessors:
             return False
         return all(condition.fields == frozenset() for condition in conditions)
 
-    def _branch(self, branch: BranchSettings, processors: Processors, names: Collection[str]) -> Branch:
+    def _branch(self, branch: BranchSettings, processors: Processors, names: Collection[str]) -> FedPipeline:
         from calve.route.gates import gates
-        from calve.task.branch import Branch
+        from calve.task.branch import FedPipeline
 
         upstream = [way.name for way in self._settings.branches].index(branch.upstream) if branch.upstream else None
         behind = {way.name for way in self._settings.branches if branch in self._settings.way(way.name)}
         sinks = frozenset(number for number, sink in enumerate(self._settings.sinks) if sink.branch in behind)
-        return Branch(branch.name, upstream, gates(branch, names), processors, sinks)
+        return FedPipeline(branch.name, upstream, gates(branch, names), processors, sinks)
 
 
 def _with_sets(names: Mapping[str, pa.DataType], processors: Processors | None) -> dict[str, pa.DataType]:

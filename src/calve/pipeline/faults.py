@@ -105,11 +105,10 @@ def _replaced(
     """Refuse metadata attributes of processors that the source has already."""
     names = {name.casefold() for name in metadata}
     for _, of, plugins in _processors(pipeline, by_name):
-        for plugin in plugins:
-            for name in attributes_of([plugin]):
-                if name.casefold() in names:
-                    why = f"{name} is a metadata attribute of the source; choose another metadata_key"
-                    yield of.problem(plugin.path, why)
+        for name, plugin in [(name, plugin) for plugin in plugins for name in attributes_of([plugin])]:
+            if name.casefold() in names:
+                why = f"{name} is a metadata attribute of the source; choose another metadata_key"
+                yield of.problem(plugin.path, why)
 
 
 def _hidden(pipeline: PipelineSettings) -> frozenset[str]:

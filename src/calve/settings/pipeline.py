@@ -16,6 +16,7 @@ from calve.settings.problems import Location, SettingsProblem
 
 __all__ = [
     "DEFAULT_ROUTE",
+    "BranchSettings",
     "GateSettings",
     "Parsed",
     "PipelineKeys",

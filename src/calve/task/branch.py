@@ -14,11 +14,11 @@ from calve.record.target import TableRef
 from calve.route.route import Router
 from calve.route.sink_route import Fork, RouteGate, SinkRoute
 
-__all__ = ["Branch", "Stream"]
+__all__ = ["FedPipeline", "Stream"]
 
 
 @dataclass(frozen=True)
-class Branch:
+class FedPipeline:
     """A fed pipeline with processors; pickled into the tasks.
 
     Attributes:
@@ -55,7 +55,7 @@ class Stream:
 
     def __init__(
         self,
-        branches: Sequence[Branch],
+        branches: Sequence[FedPipeline],
         routes: Sequence[SinkRoute],
         begun_tenths: int,
         number: int | None = None,

@@ -13,7 +13,7 @@ from calve.record.target import TableRef
 from calve.serde.settings import Serde
 from calve.sinks.job import SinkJob
 from calve.sources.source import Reader
-from calve.task.branch import Branch
+from calve.task.branch import FedPipeline
 from calve.task.isolation import WHOLE, Isolation
 from calve.task.record_times import RecordTime
 
@@ -66,7 +66,7 @@ class Job:
     masks: Masks | None = None
     record_keys: RecordKeys | None = None
     processors: Processors | None = None
-    branches: tuple[Branch, ...] = ()
+    branches: tuple[FedPipeline, ...] = ()
     record_time: RecordTime | None = None
 
     @property

@@ -105,7 +105,7 @@ def _replaced(
     """Refuse metadata attributes of processors that the source has already."""
     names = {name.casefold() for name in metadata}
     for _, of, plugins in _processors(pipeline, by_name):
-        for name, plugin in [(name, plugin) for plugin in plugins for name in attributes_of([plugin])]:
+        for name, plugin in [(name, setter) for setter in plugins for name in attributes_of([setter])]:
             if name.casefold() in names:
                 why = f"{name} is a metadata attribute of the source; choose another metadata_key"
                 yield of.problem(plugin.path, why)

@@ -190,3 +190,22 @@ def test_events_that_look_like_connects_json_are_told(shell: Shell) -> None:
     said = shell("try", shell.write("a.yaml", YAML.replace("${/kind}", "a")), event).stderr
     assert "the events of the table shop.a consist of schema and payload" in said
     assert "serde_format: connect_json" in said
+
+
+def test_the_verdict_of_each_rule_is_told(shell: Shell) -> None:
+    rules = """\
+        expect:
+          - {column: n, max: 1, on_failure: fail}
+          - {column: m, in: [a], on_failure: "null"}
+          - {column: k, not_null: true}
+"""
+    yaml = YAML.replace("shop.${/kind}", "shop.a") + rules
+    events = '{"k": 1, "n": 1, "m": "a"}\n{"k": 2, "n": 2, "m": "a"}\n{"k": 3, "n": 1, "m": "b"}\n'
+    result = shell("try", shell.write("a.yaml", yaml), shell.write("b.ndjson", events))
+    lines = result.stdout.splitlines()
+    assert lines[1] == "line 2: rejected, shop.a: EXPECTATION_STOPS in n: rule n_max: n must be at most 1"
+    assert [line for line in lines if line.startswith("  rule")] == [
+        "  rule m_in: 1 row would not follow it",
+        "  rule n_max: 1 row would not follow it",
+        "  rule k_not_null: all rows follow it",
+    ]

@@ -32,7 +32,7 @@ def test_the_status_is_scraped_over_http() -> None:
         status.set_state("running")
         rejects = {"a.b": {"NOT_COERCIBLE": 2}, "": {"MALFORMED": 1}}
         status.batch_written(BatchCounts(1, 1000, 22_000, 3, rejects, {"a.b": {"amount": 4}}), 0.5)
-        status.batch_written(BatchCounts(2, 0, ignored={"a.b": {"in.x": 3}}), 0.5)
+        status.batch_written(BatchCounts(2, 0, ignored={"a.b": {"in.x": 3}}, failed_rules={"a.b": {"r": 5, "s": 0}}), 0.5)
         status.table_committed("a.b", 994, 1)
         status.lag(50, 1100)
         status.trouble(CommitError("dropped"), table="a.b")
@@ -45,6 +45,8 @@ def test_the_status_is_scraped_over_http() -> None:
         ("calve_rejects_total", ("MALFORMED", "orders", "")): 1,
         ("calve_nulled_values_total", ("amount", "orders", "a.b")): 4,
         ("calve_ignored_fields_total", ("in.x", "orders", "a.b")): 3,
+        ("calve_failed_rules_total", ("orders", "r", "a.b")): 5,
+        ("calve_failed_rules_total", ("orders", "s", "a.b")): 0,
         ("calve_committed_rows_total", ("orders", "a.b")): 994,
         ("calve_commits_total", ("orders", "a.b")): 1,
         ("calve_lag_rows", ("orders",)): 50,

@@ -154,6 +154,8 @@ def counts(record: StagedBatch) -> BatchCounts:
             counts_of_batch.reasons[nulled.table] = nulled.reasons | counts_of_batch.reasons.get(nulled.table, {})
     for ignored in record.ignored:
         tally.add_bounded(counts_of_batch.ignored.setdefault(ignored.table, {}), ignored.counts)
+    for failed in record.failed_rules:
+        tally.add(counts_of_batch.failed_rules.setdefault(failed.table, {}), failed.counts)
     documents: dict[str, list[int]] = {}
     for index in record.documents:
         totals = documents.setdefault(index.index, [0, 0])

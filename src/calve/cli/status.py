@@ -131,6 +131,8 @@ def _tables(report: PipelineReport) -> Iterator[str]:
     more: list[tuple[str, Callable[[TableReport], str]]] = []
     if any(table.ignored for table in tables):
         more.append(("not written", lambda table: _counts(table.ignored)))
+    if any(table.failed_rules for table in tables):
+        more.append(("failed rules", lambda table: _counts(table.failed_rules)))
     if any(table.valid_through for table in tables):
         more.append(("valid through", _through))
     if any(table.late_events for table in tables):

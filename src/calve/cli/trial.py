@@ -145,6 +145,9 @@ def _table(table: TableFate) -> Iterator[str]:
         yield from (f"  {line}" for line in statement.splitlines())
     for column, count in table.nulled.items():
         yield harmless(f"  {column}: {many(count, 'value')} not coercible to its type would become NULL")
+    for rule, count in table.failed_rules.items():
+        verdict = f"{many(count, 'row')} would not follow it" if count else "all rows follow it"
+        yield harmless(f"  rule {rule}: {verdict}")
     for name, count in table.ignored.items():
         is_part = name.endswith((" (repeated)", " (rounded)"))
         why = "would not be written whole" if is_part else "has no column; would not be written"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from calve.columns.declared_types import ColumnTypes
 from calve.columns.fields import ALL_FIELDS, Fields
+from calve.columns.row_rule import RowRule
 from calve.event.column_names import COLUMN_LIMIT
 
 __all__ = ["ConvertOptions"]
@@ -36,6 +37,7 @@ class ConvertOptions:
         metadata: The columns that get metadata of the event, each with its attribute; no field is written into them.
         types: The declared types of columns that are added.
         may_lack: Required columns that become null, without a reject, if the event lacks them.
+        rules: What rows must follow; those that do not are rejected, changed or tagged.
     """
 
     look_for_unknown: bool = False
@@ -53,6 +55,7 @@ class ConvertOptions:
     metadata: tuple[tuple[str, str], ...] = ()
     types: ColumnTypes = field(default_factory=ColumnTypes, compare=False)
     may_lack: frozenset[str] = frozenset()
+    rules: tuple[RowRule, ...] = ()
 
     def of_column(self, name: str) -> ConvertOptions:
         """Return the options for one column: `local_times` has it, or is empty."""

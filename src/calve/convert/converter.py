@@ -28,6 +28,7 @@ from calve.convert.by_table import ConvertedRows, TableOfRow, TableOrder, divide
 from calve.convert.defaults import Defaults
 from calve.convert.exact import Exact, ExactResult, rounded
 from calve.convert.overflow import Overflow
+from calve.convert.row_checks import RowChecks, with_tags
 from calve.convert.scalar import Rounded
 from calve.convert.typed import TypedConverter
 from calve.convert.typed_texts import with_kinds
@@ -62,6 +63,7 @@ class ConvertedEvents:
             that an object repeats (`name (repeated)`, whose last value is written), and each column in which a time
             was rounded (`name (rounded)`), and each field in the column for the overflow (`name (in column)`).
         size_bytes: About the size of the rows.
+        failed_rules: How many rows each rule has rejected, tagged or changed.
     """
 
     rows: pa.Table
@@ -72,6 +74,7 @@ class ConvertedEvents:
     reasons: dict[str, str] = field(default_factory=dict)
     ignored: dict[str, int] = field(default_factory=dict)
     size_bytes: int = 0
+    failed_rules: dict[str, int] = field(default_factory=dict)
 
 
 class Converter:
@@ -104,6 +107,7 @@ class Converter:
         self._core = core.converter(table_spec(self._schema, self._options), self._columns)
         self._typed = TypedConverter(self._columns, self._options)
         self._defaults = Defaults(table, self._options) if fills else None
+        self._rules = RowChecks(self._options.rules, self._table_schema) if self._options.rules else None
         self._overflow = Overflow(table, self._options) if checks and self._options.overflow else None
 
     def convert(self, rows: pa.Table) -> ConvertedEvents:
@@ -220,13 +224,17 @@ class Converter:
         converted, unknown = self._needed(rows, converted)
         if unknown and self._checks and (rejects := self._unwritable(rows, converted, unknown)):
             converted, unknown = self._needed(rows, converted.rejecting(rejects))
+        failed = dict[str, int]()
+        if self._rules and not (unknown and self._checks):  # else the rows are converted again, with new columns
+            converted, failed, tags = self._rules.check(converted, self._with_metadata(rows, converted))
+            rows = with_tags(rows, tags) if tags else rows
         nulled = Counter(column for _, (column, _) in converted.nulled)
         reasons = {column: encodable(reason) for _, (column, reason) in reversed(converted.nulled)}
         written_moved = moved.select(np.isin(moved.rows, converted.row))
         rejected, ignored = rejects_table(converted.rejects), converted.ignored.join(written_moved).counts()
         row, lacks = pa.array(converted.row), unknown if unknown else None
         written, size = self._with_metadata(rows, converted), converted.size_bytes
-        return ConvertedEvents(written, row, rejected, dict(nulled), lacks, reasons, ignored, size)
+        return ConvertedEvents(written, row, rejected, dict(nulled), lacks, reasons, ignored, size, failed)
 
     def _needed(self, rows: pa.Table, converted: ConvertedRows) -> tuple[ConvertedRows, Inferred]:
         """Return the result without events that have a field which cannot become a column, and the unknown fields."""
@@ -263,7 +271,12 @@ class Converter:
         options, draft = self._options, self._table.draft
         if draft is None:
             are_good = all(reject.code is Code.MALFORMED for reject in converted_rows.rejects)
-            if are_good and not options.types.types and not may_be_refused(rows, unknown, options.case_insensitive):
+            if (
+                are_good
+                and not options.types.types
+                and not options.rules
+                and not may_be_refused(rows, unknown, options.case_insensitive)
+            ):
                 return []
             draft = evolved(self._table, self._unknown.needs(self._table, unknown))[0]
             options = replace(options, look_for_unknown=False)

@@ -44,6 +44,8 @@ class Code(enum.StrEnum):
     PROCESSOR_FAILED = "PROCESSOR_FAILED"
     UNDECODABLE = "UNDECODABLE"
     UNKNOWN_SCHEMA = "UNKNOWN_SCHEMA"
+    EXPECTATION_FAILED = "EXPECTATION_FAILED"
+    EXPECTATION_STOPS = "EXPECTATION_STOPS"  # no dead letter: it ends the pipeline
 
 
 class Reject(NamedTuple):

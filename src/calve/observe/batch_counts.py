@@ -17,6 +17,7 @@ class BatchCounts:
         ignored: Events with a field that has no column, by table, then by field.
         examples: The reason of one reject, by table, then by code.
         reasons: Why one value became NULL, by table, then by column.
+        failed_rules: Rows that a rule has rejected, tagged or changed, by table, then by rule.
         late: Events that were late, by table.
         derived_ids: How many documents an index got, if `document_id` has a value for none of them.
     """
@@ -35,3 +36,4 @@ class BatchCounts:
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)
     late: dict[str, int] = field(default_factory=dict)
     derived_ids: dict[str, int] = field(default_factory=dict)
+    failed_rules: dict[str, dict[str, int]] = field(default_factory=dict)

@@ -48,6 +48,11 @@ def _ignored(report: PipelineReport) -> Iterator[Sample]:
         yield from (([name, field], count) for field, count in table.ignored.items())
 
 
+def _failed_rules(report: PipelineReport) -> Iterator[Sample]:
+    for name, table in report.tables.items():
+        yield from (([name, rule], count) for rule, count in table.failed_rules.items())
+
+
 def _files(value: Callable[[BranchFileStats], int]) -> Samples:
     return lambda report: [([name], value(table.files)) for name, table in report.tables.items() if table.files]
 
@@ -97,6 +102,12 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         "all further fields.",
         ("table", "field"),
         _ignored,
+    ),
+    (
+        "calve_failed_rules",
+        "Rows that a rule of `expect` has rejected, tagged or changed.",
+        ("table", "rule"),
+        _failed_rules,
     ),
     (
         "calve_superseded_events",

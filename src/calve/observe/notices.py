@@ -40,6 +40,7 @@ REJECT_HINTS = {
     "NO_SUCH_TABLE": "To write them: create the table, and calve dlq replay",
     "REQUIRED_MISSING": "To write them: make the column optional (ALTER TABLE), and calve dlq replay; where the "
     "schema of new events lacks it, on_dropped_column: optional does it",
+    "EXPECTATION_FAILED": "To write them: change the rule in expect, or its on_failure, and calve dlq replay",
 }
 """Hints by code."""
 _OF_ANY_TYPE = (
@@ -80,6 +81,7 @@ class Notices:
         """Count the rejects and unwritten values of a batch, and log the lines that are due."""
         with self._lock:
             lines = [*self._rejects(counts), *self._nulled(counts), *self._ignored(counts), *self._derived(counts)]
+            lines += self._failed_rules(counts)
         for message, fields in lines[:MOST_LINES]:
             self._log.warning(harmless(message), **fields)
         if len(lines) > MOST_LINES:
@@ -120,6 +122,13 @@ class Notices:
             if total := self._total(("derived", index, ""), documents):
                 text = f"{index}: document_id has no value in any event of a batch ({many(total, 'document')} so far)"
                 yield text, {"table": index, "count": total, "hint": DERIVED_IDS_HINT}
+
+    def _failed_rules(self, counts: BatchCounts) -> Iterator[_Line]:
+        for table, rules in counts.failed_rules.items():
+            for rule, count in rules.items():
+                if total := self._total(("failed", table, rule), count):
+                    text = f"{table}: {many(total, 'row')} did not follow the rule {rule}"
+                    yield text, {"table": table, "rule": rule, "count": total}
 
     def _total(self, key: _Key, count: int) -> int:
         """Add to a count; return the total if a line is due, otherwise 0."""

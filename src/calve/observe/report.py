@@ -192,6 +192,7 @@ class TableReport:
     Attributes:
         reasons: Why values became NULL: an example for each column.
         ignored: How many events had a field that has no column, by field (`tally.MOST_NAMES`, and `tally.OTHERS`).
+        failed_rules: How many rows each rule has rejected, tagged or changed.
         valid_through: The time through which it is complete: of events, or of the source's records.
         commit_conflicts: How often another writer was faster, since the process started.
         late_events: How many events were late: it was complete through their time already.
@@ -214,6 +215,7 @@ class TableReport:
     nulled: dict[str, int] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     ignored: dict[str, int] = field(default_factory=dict)
+    failed_rules: dict[str, int] = field(default_factory=dict)
     superseded: int = 0
     valid_through: datetime | None = None
     late_events: int = 0

@@ -141,6 +141,8 @@ class PipelineStatus:
                 self._table(table).late_events += events
             for table, fields in counts.ignored.items():
                 tally.add_bounded(self._table(table).ignored, fields)
+            for table, rules in counts.failed_rules.items():
+                tally.add(self._table(table).failed_rules, rules)
             self._samples.append((self._clock(), report.events))
         if self._notices:
             self._notices.log(counts)

@@ -117,6 +117,7 @@ class TableFate:
         created: Whether it would be created.
         nulled: How many values of each column would become null because they do not fit its type.
         ignored: How many events have each field that has no column and would not be written.
+        failed_rules: How many rows each rule would reject, tag or change; 0: all follow it.
         documents: Whether it is an index of documents; its mapping is not checked.
     """
 
@@ -127,6 +128,7 @@ class TableFate:
     created: bool = False
     nulled: dict[str, int] = field(default_factory=dict)
     ignored: dict[str, int] = field(default_factory=dict)
+    failed_rules: dict[str, int] = field(default_factory=dict)
     documents: bool = False
 
 
@@ -345,6 +347,7 @@ class _DryRun:
         table.rows += len(accepted)
         tally.add(table.nulled, preview.nulled)
         tally.add_bounded(table.ignored, preview.ignored)
+        tally.add(table.failed_rules, preview.failed_rules)
         for row in accepted:
             self._events[lines[row]].tables.append(Destination(self._labels[target.sink], name))
         return None

@@ -15,7 +15,7 @@ from calve import structs
 from calve.columns.infer import Inferred
 from calve.errors import CalveError
 from calve.record.target import TableRef
-from calve.record.written import Ignored, IndexDocuments, Nulled, Rejects, StagedFiles
+from calve.record.written import FailedRules, Ignored, IndexDocuments, Nulled, Rejects, StagedFiles
 
 __all__ = ["Failure", "Misfit", "ReadCounts", "Receipt", "merge_misfits"]
 
@@ -63,6 +63,7 @@ class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
         rejects: The dead letters that it wrote.
         nulled: The values that became null.
         ignored: The fields that no column has.
+        failed_rules: The rows that did not follow rules.
         misfits: The tables that must be created or evolved first; the task wrote nothing for them.
         seen: What it read.
         seconds: The time of each step.
@@ -78,6 +79,7 @@ class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
     rejects: list[Rejects] = []
     nulled: list[Nulled] = []
     ignored: list[Ignored] = []
+    failed_rules: list[FailedRules] = []
     misfits: list[Misfit] = []
     seen: ReadCounts = msgspec.field(default_factory=ReadCounts)
     seconds: dict[str, float] = {}

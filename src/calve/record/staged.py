@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from calve.record.written import Ignored, IndexDocuments, Nulled, Rejects, StagedFiles
+from calve.record.written import FailedRules, Ignored, IndexDocuments, Nulled, Rejects, StagedFiles
 from calve.sources.source import Planned, Position
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ class StagedBatch(msgspec.Struct, frozen=True):
         rejects: The dead letters.
         nulled: The values that became null.
         ignored: The fields that no column has.
+        failed_rules: The rows that did not follow rules.
         documents: The documents, which are written already.
-        events: The events that were read. This, the next four and the last two are sums of `Seen`.
+        events: The events that were read. This, the next four, `dropped` and `added` are sums of `Seen`.
         waiting: The parts of the source with more events after the position (`Planned.waiting`).
         since: When its oldest event was first seen waiting, in seconds since the epoch.
         staged_at: When it was staged, in seconds since the epoch.
@@ -60,6 +61,7 @@ class StagedBatch(msgspec.Struct, frozen=True):
     dropped: int = 0
     added: int = 0
     record_times: dict[str, int] = {}
+    failed_rules: list[FailedRules] = []
 
     @staticmethod
     def of(batch: int, planned: Planned, receipts: Sequence[Receipt], since: float, seconds: float) -> StagedBatch:
@@ -91,6 +93,7 @@ class StagedBatch(msgspec.Struct, frozen=True):
             rejects=[entry for receipt in receipts for entry in receipt.rejects],
             nulled=[entry for receipt in receipts for entry in receipt.nulled],
             ignored=[entry for receipt in receipts for entry in receipt.ignored],
+            failed_rules=[entry for receipt in receipts for entry in receipt.failed_rules],
             steps={step: round(sum(receipt.seconds[step] for receipt in receipts), 3) for step in steps},
             seconds=seconds,
             dropped=sum(seen.dropped for seen in first),

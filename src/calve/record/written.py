@@ -11,7 +11,7 @@ import msgspec
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE, BranchRef, WriteMode
 
-__all__ = ["CommitRejects", "Entries", "Ignored", "IndexDocuments", "Nulled", "Rejects", "StagedFiles"]
+__all__ = ["CommitRejects", "Entries", "FailedRules", "Ignored", "IndexDocuments", "Nulled", "Rejects", "StagedFiles"]
 
 
 class CommitRejects(msgspec.Struct, frozen=True):
@@ -112,6 +112,18 @@ class Nulled(msgspec.Struct, frozen=True, array_like=True):
     table: str
     counts: dict[str, int]
     reasons: dict[str, str] = {}
+
+
+class FailedRules(msgspec.Struct, frozen=True, array_like=True):
+    """The rows of one task that did not follow rules of their table; counted for the status.
+
+    Attributes:
+        table: The table's identifier.
+        counts: How many each rule has rejected, tagged or changed.
+    """
+
+    table: str
+    counts: dict[str, int]
 
 
 class Ignored(msgspec.Struct, frozen=True, array_like=True):

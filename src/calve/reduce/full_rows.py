@@ -85,7 +85,8 @@ class FullRows:
 
     def __init__(self, table: Table, options: ConvertOptions, deletes: DeletedRows) -> None:
         self._rows = Converter(table, options)
-        self._gone = Converter(table, replace(options, look_for_unknown=False, count_ignored=False))
+        nulls = tuple(rule for rule in options.rules if rule.on_failure == "null")  # a deleted row is as it was written
+        self._gone = Converter(table, replace(options, look_for_unknown=False, count_ignored=False, rules=nulls))
         self._deleted: list[pa.Table] = []
         self.deletes = deletes
 

@@ -57,7 +57,7 @@ class Reducer:
         self._defaults = Defaults(self.table, options, key.names)
         may_lack = frozenset(key.others) if keep else frozenset[str]()
         self._rows = Converter(self.table, replace(options, may_lack=may_lack), fills=False)
-        only_key = replace(options, look_for_unknown=False, count_ignored=False)
+        only_key = replace(options, look_for_unknown=False, count_ignored=False, rules=())
         self._deletes = Converter(key.only, only_key, fills=False)
         self._needs = dict.fromkeys((EVENT, TYPED, ORDER, SCHEMA, *(name for _, name in options.metadata)))
         self._changes = KeyedChanges(key, self._rows.arrow_schema, upsert)

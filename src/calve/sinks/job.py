@@ -108,6 +108,7 @@ class EventPreview(NamedTuple):
         is_absent: Whether there is no such table, and all events are rejected.
         nulled: How many values of each column would become null.
         ignored: How many events have each field that has no column.
+        failed_rules: How many rows did not follow each rule.
     """
 
     rejects: pa.Table
@@ -117,6 +118,7 @@ class EventPreview(NamedTuple):
     is_absent: bool = False
     nulled: Mapping[str, int] = {}
     ignored: Mapping[str, int] = {}
+    failed_rules: Mapping[str, int] = {}
 
 
 @dataclass(frozen=True)

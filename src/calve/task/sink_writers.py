@@ -80,6 +80,7 @@ class SinkWriters:
             documents=[index for part in parts for index in part.documents],
             nulled=[values for part in parts for values in part.nulled],
             ignored=[fields for part in parts for fields in part.ignored],
+            failed_rules=[rules for part in parts for rules in part.failed_rules],
             lines=[line for part in parts for line in part.lines],
         )
 

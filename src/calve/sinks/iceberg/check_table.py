@@ -33,6 +33,8 @@ def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColum
             target=table.identifier,
             hint="Set schema_evolution: true, which adds columns, or choose other columns",
         )
+    if settings.expect and not table.is_inferred:  # of inferred columns events decided the types
+        _check_rules(table, settings)
     kind = format_of({**table.properties, **settings.write_properties})
     if kind != PARQUET:
         _check_format(table, kind)
@@ -43,6 +45,23 @@ def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColum
         if kind != PARQUET:
             option, way_out = f"changes of {kind} files", _AS_PARQUET
         check_types(table, option, Limit.NO_MERGE, "start", way_out)
+
+
+def _check_rules(table: Table, settings: IcebergSettings) -> None:
+    """Check that the rules of `expect` can be checked.
+
+    Raises:
+        UnsupportedError: One cannot.
+    """
+    from calve.sinks.iceberg.expect_faults import table_faults
+
+    for fault in table_faults(table.schema, settings):
+        raise UnsupportedError(
+            f"The table {table.identifier} cannot have the rule {fault}",
+            step="start",
+            target=table.identifier,
+            hint="Correct the rule in expect, or the table; tables with other rules are entries of `tables`",
+        )
 
 
 def check_has_key(table: Table, settings: IcebergSettings) -> None:

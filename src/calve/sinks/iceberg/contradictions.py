@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from calve.columns.row_rule import FAILED_RULES
 from calve.settings.catalog import catalog_faults
 from calve.settings.problems import unknown
 from calve.sinks.iceberg.table_options import RECORD_KEY
@@ -62,6 +63,7 @@ def source_faults(
         metadata: The metadata attributes of the events, and their types.
     """
     attributes = [*OF_BATCH, *(name for name, kind in metadata.items() if not kind.num_fields)]
+    attributes += [FAILED_RULES] * any(own.expect for own in settings.by_table.values())
     for column, attribute in settings.metadata_columns.items():
         if attribute not in attributes:
             yield f"metadata_columns.{column}", unknown("metadata attribute", attribute, attributes)
@@ -119,6 +121,10 @@ def _of_all(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
             yield f"metadata_columns.{name}", why
     if settings.overflow:
         yield from _of_overflow(settings)
+    if settings.expect:
+        from calve.sinks.iceberg.expect_faults import expect_faults
+
+        yield from expect_faults(settings)
     yield from _of_key(settings)
     if settings.dlq == "":
         yield "dlq", "needs a location; leave it out for <state>/<pipeline>/dlq"

@@ -76,7 +76,8 @@ def _needed(job: TaskTables, name: str, events: pa.Table, draft: Table | None) -
         return Needed(None, rejects)
     fields_of_rows = infer(events.filter(pa.array(good & ~deletes)), job.fields)
     keys = frozenset(key.partition(".")[0] for key in job.identifier_columns)
-    return Needed(fields_of_rows.merge(infer(events.filter(pa.array(good & deletes)), Fields(include=keys))), rejects)
+    of_deletes = Fields(include=keys) if keys else job.fields  # a row without a key is deleted by all of its fields
+    return Needed(fields_of_rows.merge(infer(events.filter(pa.array(good & deletes)), of_deletes)), rejects)
 
 
 def _rejects(
@@ -102,7 +103,7 @@ def _rejects(
 
 def _may_reject(job: TaskTables, events: pa.Table, inferred: Inferred) -> bool:
     rules = job.rules
-    if job.changes or rules.may_reject or may_be_refused(events, inferred, rules.case_insensitive):
+    if job.changes or job.row_rules or rules.may_reject or may_be_refused(events, inferred, rules.case_insensitive):
         return True
     return rules.is_contended(inferred)
 

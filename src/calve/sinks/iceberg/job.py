@@ -79,4 +79,5 @@ class TableJob(TaskTables):
             converted.unknown,
             nulled=converted.nulled,
             ignored=converted.ignored,
+            failed_rules=converted.failed_rules,
         )

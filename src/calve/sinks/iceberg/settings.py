@@ -9,12 +9,14 @@ from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
+from calve.columns.row_rule import RowRule
 from calve.dead_letters.settings import prefix
 from calve.route.by_table import ByTable
 from calve.settings import Size, option
 from calve.settings.catalog import catalog_folder, shown_catalog
 from calve.sinks.iceberg.contradictions import contradictions, source_faults, unused_tables
 from calve.sinks.iceberg.creation_settings import CreationSettings
+from calve.sinks.iceberg.expect import Expectation, row_rules
 from calve.sinks.iceberg.letters import DeadLetters
 from calve.sinks.iceberg.maintenance import LEAST_RETENTION, LONGEST_RETENTION, RETENTION, Maintenance
 from calve.sinks.iceberg.row_settings import RowSettings
@@ -131,6 +133,10 @@ class IcebergSettings(CreationSettings, RowSettings):
         "batch was begun, a `timestamptz`) and `batch` (its number) always exist. New tables get the columns, existing "
         "ones with `schema_evolution`.",
     )
+    expect: list[Expectation] = option(
+        [],
+        "Rules that rows must follow, checked before they are written. What becomes of others, each rule says.",
+    )
     dlq: str | DeadLetters | None = option(
         None,
         "The destination of rejected events: a folder, an object-store prefix, or a `table`. Default: "
@@ -146,6 +152,11 @@ class IcebergSettings(CreationSettings, RowSettings):
     def of(self, table: str) -> IcebergSettings:
         """Return the settings of one table."""
         return self.by_table.of(table)
+
+    @cached_property
+    def rules(self) -> tuple[RowRule, ...]:
+        """The rules of `expect`; in a sink of several tables they are for those that have the columns."""
+        return row_rules(self.expect, self.dynamic)
 
     @property
     def changes(self) -> bool:
@@ -218,8 +229,12 @@ class IcebergSettings(CreationSettings, RowSettings):
         return contradictions(self)
 
     def doubts(self) -> Iterator[tuple[str, str]]:
-        """Warn of settings of tables that are never used."""
-        return unused_tables(self)
+        """Warn of settings of tables that are never used, and of rules that do less than they seem to."""
+        yield from unused_tables(self)
+        if self.expect:
+            from calve.sinks.iceberg.expect_faults import expect_doubts
+
+            yield from expect_doubts(self)
 
     def needs(self) -> dict[str, str]:
         """Return the fields without which every event is rejected, and why, as far as the settings have them.

@@ -157,6 +157,7 @@ def _options_of(settings: IcebergSettings, metadata: MetadataColumns) -> dict[st
         "from_key": settings.from_key,
         "full_row": settings.full_row,
         "write_mode": settings.write_mode,
+        "row_rules": settings.rules,
     }
 
 

@@ -13,6 +13,7 @@ from calve.expression import Format, compile_format
 from calve.route.by_table import TablePattern
 from calve.route.names import fault
 from calve.settings import option
+from calve.sinks.iceberg.expect import Expectation
 from calve.sinks.iceberg.maintenance import LEAST_RETENTION, LONGEST_RETENTION, Maintenance
 from calve.sinks.iceberg.new_table import ObjectType
 
@@ -121,6 +122,7 @@ class TableOptions:
     on_dropped_column: Literal["keep", "optional", "drop"] | None = option(
         None, "What becomes of a column that the source has dropped."
     )
+    expect: list[Expectation] | None = option(None, "Rules that rows must follow, instead of those of the sink.")
     maintenance: bool | Maintenance | None = option(None, "When the table needs maintenance; `false`: never.")
 
     retention: timedelta | None = option(

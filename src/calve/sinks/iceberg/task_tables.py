@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, cast
 import pyarrow as pa
 
 from calve.columns.fields import ALL_FIELDS, Fields
+from calve.columns.row_rule import RowRule
 from calve.convert.converter import Converter, ConvertOptions
 from calve.convert.event_time import EventTimes
 from calve.record.content_file import ContentFile
@@ -57,6 +58,7 @@ class TaskTables(SinkJob):
         shuffle_below_bytes: Smaller parts of partitions are shuffled, to be written together.
         metadata_columns: The columns that get metadata, each with its attribute.
         batch: The attributes that all events share.
+        row_rules: What rows must follow.
         own: Tables with other values of these attributes; the first match wins.
     """
 
@@ -88,6 +90,7 @@ class TaskTables(SinkJob):
     shuffle_below_bytes: int = 0
     metadata_columns: tuple[tuple[str, str], ...] = ()
     batch: BatchMetadata = field(default_factory=BatchMetadata)
+    row_rules: tuple[RowRule, ...] = ()
     own: tuple[tuple[TablePattern, Mapping[str, Any]], ...] = ()
 
     def of(self, table: str) -> Self:
@@ -125,6 +128,7 @@ class TaskTables(SinkJob):
             types=self.rules.types,
             column_limit=self.rules.column_limit,
             overflow=self.rules.overflow,
+            rules=self.row_rules,
         )
 
     def with_key(self, columns: Sequence[str]) -> Self:

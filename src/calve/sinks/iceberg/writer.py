@@ -7,16 +7,19 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from calve.arrays import RowNumbers
 from calve.columns.infer import Inferred
 from calve.convert import event_time
 from calve.convert.by_table import TableOfRow
 from calve.convert.converter import ConvertedEvents, Converter
+from calve.errors import ConvertError
 from calve.event.columns import JSON, ROW
-from calve.event.reject import reject_rows
+from calve.event.reject import Code, reject_rows
 from calve.event.typed import is_typed
 from calve.event.validate_json import validated
+from calve.observe.humanize import many
 from calve.record.receipt import Misfit, Receipt
 from calve.record.target import Role, RowStream, TableRef
 from calve.reduce.full_rows import FullRows
@@ -113,6 +116,7 @@ class TableWriter:
             ],
             nulled=self._losses.nulled(self._misfits),
             ignored=self._losses.ignored(self._misfits),
+            failed_rules=self._losses.failed_rules(self._misfits),
         )
 
     def _of_new_table(self, name: str, events: pa.Table, draft: Table | None) -> Iterator[tuple[str, pa.Table]]:
@@ -123,6 +127,7 @@ class TableWriter:
         checked = None if _is_checked(events) else validated(events)
         rows = checked.rows if checked else events
         needed: Needed = self._work.timed("convert", needed_fields, self._job, name, rows, draft)
+        _stop_if_asked(name, needed.rejects)
         if needed.inferred is None and checked:
             at = rows[ROW].take(needed.rejects["row"])
             yield name, pa.concat_tables([checked.rejects, needed.rejects.set_column(0, "row", at)])
@@ -137,6 +142,7 @@ class TableWriter:
             self._misfit(table, converted.unknown)
         if table in self._misfits:
             return  # all its events come again in the next pass
+        _stop_if_asked(table, converted.rejects)
         yield table, converted.rejects
         self._losses.add(table, converted)
         stream = RowStream(self._work.sink, table)
@@ -171,6 +177,22 @@ class TableWriter:
         fields = self._misfits.get(table)
         self._misfits[table] = (
             fields.merge(inferred) if fields is not None and inferred is not None else fields or inferred
+        )
+
+
+def _stop_if_asked(table: str, rejects: pa.Table) -> None:
+    """Check that no row breaks a rule with `on_failure: fail`.
+
+    Raises:
+        ConvertError: One does.
+    """
+    stops = rejects.filter(pc.equal(rejects["code"], Code.EXPECTATION_STOPS.value))
+    if len(stops):
+        raise ConvertError(
+            f"{many(len(stops), 'event')} of a batch for {table} broke a rule: {stops['reason'][0]}",
+            step="convert",
+            target=table,
+            hint="Nothing of the batch was written. Correct the events at their source, or set on_failure: dlq",
         )
 
 

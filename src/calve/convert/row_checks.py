@@ -1,0 +1,271 @@
+"""Checks converted rows by the rules of a sink, column by column, before they are written; runs on executors."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
+
+from calve.arrays import Mask, storage_type
+from calve.columns.options import ConvertOptions
+from calve.columns.row_rule import FAILED_RULES, RowRule
+from calve.convert.by_table import ConvertedRows
+from calve.convert.exact import Exact
+from calve.event import duckdb_session
+from calve.event.columns import JSON
+from calve.event.json_text import to_json
+from calve.event.reject import Code, Reject, cut
+from calve.expression import Condition
+from calve.table.arrow_schema import arrow_type
+
+__all__ = ["Checked", "RowChecks", "column_type", "rule_fault", "with_tags"]
+
+_Test = Callable[[pa.ChunkedArray], pa.ChunkedArray]
+"""Returns for each value whether it follows a rule; null for NULL."""
+_ORDERED = (
+    iceberg.IntegerType,
+    iceberg.LongType,
+    iceberg.FloatType,
+    iceberg.DoubleType,
+    iceberg.DecimalType,
+    iceberg.DateType,
+    iceberg.TimeType,
+    iceberg.TimestampType,
+    iceberg.TimestamptzType,
+    iceberg.TimestampNanoType,
+    iceberg.TimestamptzNanoType,
+)
+_LISTED = (*_ORDERED, iceberg.BooleanType, iceberg.StringType, iceberg.UUIDType)
+
+
+class _UnusableError(ValueError):
+    """A rule cannot be checked for the values of its column."""
+
+
+class Checked(NamedTuple):
+    """The result of a check.
+
+    Attributes:
+        rows: The rows, without those that are rejected.
+        failed: For each rule how many rows it has rejected, tagged or set to NULL.
+        tags: The names of the rules with `tag` that a row does not follow, by its position in the input.
+    """
+
+    rows: ConvertedRows
+    failed: dict[str, int]
+    tags: dict[int, list[str]]
+
+
+def rule_fault(rule: RowRule, schema: Schema, keys: Collection[str] = ()) -> str | None:
+    """Return why a rule cannot be checked in a table, or cannot have its effect; None if it can.
+
+    Args:
+        rule: The rule.
+        schema: The columns of the table. It is no fault that one is absent.
+        keys: The columns of the key, which are never NULL.
+    """
+    if (kind := column_type(schema, rule.column)) is not None:
+        try:
+            _tests(rule, kind)
+        except _UnusableError as error:
+            return str(error)
+    field = next((field for field in schema.fields if field.name == rule.column), None)
+    if rule.on_failure == "null" and ((field is not None and field.required) or rule.column in keys):
+        return f"{rule.column} cannot be NULL: on_failure: null is for optional columns outside the key"
+    return None
+
+
+def column_type(schema: Schema, path: str) -> iceberg.IcebergType | None:
+    """Return the type of a column, dotted within structs; None if there is no such column."""
+    fields = schema.fields
+    while True:
+        by_name = {field.name: field.field_type for field in fields}
+        if path in by_name:
+            return by_name[path]
+        name, _, path = path.partition(".")
+        struct = by_name.get(name)
+        if not path or not isinstance(struct, iceberg.StructType):
+            return None
+        fields = struct.fields
+
+
+class RowChecks:
+    """The rules of one table.
+
+    Args:
+        rules: The rules.
+        schema: The columns of the table. One that it lacks is NULL, except for rules of several tables.
+    """
+
+    def __init__(self, rules: Sequence[RowRule], schema: Schema) -> None:
+        used = [rule for rule in rules if not rule.is_of_many or all(column_type(schema, name) for name in rule.reads)]
+        # What becomes NULL is NULL for the other rules.
+        self._checks = [_Check(rule, schema) for rule in sorted(used, key=lambda rule: rule.on_failure != "null")]
+
+    def check(self, converted: ConvertedRows, rows: pa.Table) -> Checked:
+        """Check rows.
+
+        Args:
+            converted: The rows.
+            rows: The same rows with all columns of the table.
+        """
+        failed, tags, rejects = Counter[str](), dict[int, list[str]](), dict[int, Reject]()
+        for check in self._checks if len(rows) else ():
+            fails, name = check.fails(rows), check.rule.name
+            positions = converted.row[fails].tolist()
+            if positions and check.sets_null:
+                rows = _with_nulls(rows, check.rule.column, fails)
+                converted = converted._replace(rows=_with_nulls(converted.rows, check.rule.column, fails))
+                failed[name] = len(positions)
+            elif check.rule.on_failure == "tag":
+                for row in positions:
+                    tags.setdefault(row, []).append(name)
+            else:
+                rejects = {row: check.reject._replace(row=row) for row in positions} | rejects
+        converted = converted.rejecting(list(rejects.values()))
+        names = {check.reject: check.rule.name for check in self._checks}
+        failed.update(names.get(reject._replace(row=0), "") for reject in converted.rejects)  # some by a draft
+        tags = {row: tagged for row, tagged in tags.items() if row not in rejects}
+        failed.update(name for tagged in tags.values() for name in tagged)
+        return Checked(converted, {check.rule.name: failed[check.rule.name] for check in self._checks}, tags)
+
+
+def with_tags(events: pa.Table, tags: Mapping[int, Sequence[str]]) -> pa.Table:
+    """Return events with the names of the rules with which they are written, as `Checked.tags`."""
+    names = [", ".join(tags[row]) if row in tags else None for row in range(len(events))]
+    return events.append_column(FAILED_RULES, pa.array(names, pa.string()))
+
+
+class _Check:
+    """One rule for one table."""
+
+    def __init__(self, rule: RowRule, schema: Schema) -> None:
+        self.rule = rule
+        fault = rule_fault(rule, schema)
+        self._kind = column_type(schema, rule.column)
+        try:
+            self._tests = _tests(rule, self._kind) if self._kind else []
+        except _UnusableError:
+            self._tests = [pc.is_null]  # no value follows the rule
+        self.sets_null = rule.on_failure == "null" and not fault
+        code = Code.EXPECTATION_STOPS if rule.on_failure == "fail" else Code.EXPECTATION_FAILED
+        text = f"rule {rule.name}: {cut(rule.demand)}"
+        self.reject = Reject(0, code, rule.column, f"{text} ({fault})" if fault else text)
+
+    def fails(self, rows: pa.Table) -> Mask:
+        """Return which rows do not follow the rule."""
+        follows = np.ones(len(rows), bool)
+        if self._kind:
+            values = _column(rows, self.rule.column)
+            for test in self._tests:
+                follows &= pc.fill_null(test(values), True).to_numpy()
+            if self.rule.not_null:
+                follows &= pc.is_valid(values).to_numpy()
+        elif self.rule.column and self.rule.not_null:
+            follows[:] = False
+        if self.rule.condition:
+            follows &= _evaluated(self.rule.condition[0], rows)
+        fails: Mask = ~follows
+        return fails & _evaluated(self.rule.when, rows) if self.rule.when and fails.any() else fails
+
+
+def _tests(rule: RowRule, kind: iceberg.IcebergType) -> list[_Test]:
+    """Return the tests of the values of a column.
+
+    Raises:
+        _UnusableError: One is not for values of this type.
+    """
+    tests = list[_Test]()
+    if rule.among is not None:
+        _require(rule, kind, "in", _LISTED, "texts, numbers, booleans, dates and times")
+        among = _values(rule.among, kind)
+        tests.append(lambda values: pc.if_else(pc.is_valid(values), pc.is_in(values, value_set=among), None))
+    if rule.matches is not None:
+        _require(rule, kind, "matches", (iceberg.StringType,), "texts")
+        tests.append(lambda values: pc.match_substring_regex(values, rf"\A(?:{rule.matches})\z"))
+    return [*tests, *_range_tests(rule, kind), *_length_tests(rule, kind)]
+
+
+def _range_tests(rule: RowRule, kind: iceberg.IcebergType) -> Iterator[_Test]:
+    for word, text, compare in (("min", rule.minimum, pc.greater_equal), ("max", rule.maximum, pc.less_equal)):
+        if text is not None:
+            _require(rule, kind, word, _ORDERED, "numbers, dates and times")
+            limit = _values((text,), kind)[0]
+            if pc.not_equal(limit, limit).as_py():
+                raise _UnusableError(f"{word} is NaN")
+            yield partial(_compared, compare, limit, None)
+
+
+def _length_tests(rule: RowRule, kind: iceberg.IcebergType) -> Iterator[_Test]:
+    length = pc.list_value_length if isinstance(kind, iceberg.ListType) else pc.utf8_length
+    limits = (("min_length", rule.min_length, pc.greater_equal), ("max_length", rule.max_length, pc.less_equal))
+    for word, limit, compare in limits:
+        if limit is not None:
+            _require(rule, kind, word, (iceberg.StringType, iceberg.ListType), "texts and lists")
+            yield partial(_compared, compare, limit, length)
+
+
+def _compared(compare: Any, limit: Any, measure: Any, values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Compare values, or what a function of Arrow measures of them, with a limit."""
+    return compare(measure(values) if measure else values, limit)
+
+
+def _require(rule: RowRule, kind: iceberg.IcebergType, word: str, kinds: tuple[type, ...], what: str) -> None:
+    if not isinstance(kind, kinds):
+        raise _UnusableError(f"{word} is for {what}, and {rule.column} is a {kind}")
+
+
+def _values(texts: Sequence[str], kind: iceberg.IcebergType) -> pa.Array:
+    """Return texts as values of a column, read as the texts of events are.
+
+    Raises:
+        _UnusableError: One is no such value.
+    """
+    schema = Schema(iceberg.NestedField(1, "value", kind, required=False))
+    exact = Exact(schema, ConvertOptions(on_type_mismatch="dlq"))
+    outcome = exact.convert((at, json.dumps({"value": text})) for at, text in enumerate(texts))
+    for reject in outcome.rejects:
+        raise _UnusableError(f"{cut(texts[reject.row])} is no {kind} ({reject.reason})")
+    return pa.array(outcome.columns[0], storage_type(arrow_type(kind)))
+
+
+def _column(rows: pa.Table, path: str) -> pa.ChunkedArray:
+    """Return the values of a column that exists, dotted within structs; extension types as their storage."""
+    names: list[str] = rows.column_names
+    values: Any = None
+    while path:
+        name = path if path in names else path.partition(".")[0]
+        values = rows[name] if values is None else pc.struct_field(values, [name])
+        names = [field.name for field in values.type] if pa.types.is_struct(values.type) else []
+        path = path[len(name) + 1 :]
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return pa.chunked_array([chunk.storage for chunk in values.chunks], kind.storage_type)
+    return values
+
+
+def _with_nulls(rows: pa.Table, name: str, at: Mask) -> pa.Table:
+    """Return rows with NULL in some of a column, if they have this column."""
+    number = rows.schema.get_field_index(name)
+    if number < 0:
+        return rows
+    values = pc.if_else(pa.array(at), pa.scalar(None, rows.schema.field(number).type), rows[name])
+    return rows.set_column(number, rows.schema.field(number), values)
+
+
+def _evaluated(condition: Condition, rows: pa.Table) -> Mask:
+    """Return for which rows a condition is true; it reads their columns as the fields of a JSON object."""
+    names = [name for name in rows.column_names if condition.fields is None or name in condition.fields]
+    texts = to_json(rows.select(names)) if names else pa.chunked_array([pa.repeat(b"{}", len(rows))])
+    events = pa.table({JSON: texts.cast(pa.string())})
+    values = duckdb_session.run(f"select {condition.sql} as value from events", events=events)
+    mask: Mask = values["value"].to_numpy()
+    return mask

@@ -17,7 +17,7 @@ OnFailure = Literal["dlq", "null", "tag", "fail"]
 
 @dataclass(frozen=True)
 class RowRule:
-    """A rule; NULL follows all checks of a column but `not_null`. Values are texts, read as values of the column's type.
+    """A rule; NULL follows all checks of a column but `not_null`. Values are texts, read as those of the column.
 
     Attributes:
         name: Its name, unique among the rules of a table.

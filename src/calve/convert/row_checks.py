@@ -30,20 +30,6 @@ __all__ = ["Checked", "RowChecks", "column_type", "rule_fault", "with_tags"]
 
 _Test = Callable[[pa.ChunkedArray], pa.ChunkedArray]
 """Returns for each value whether it follows a rule; null for NULL."""
-_ORDERED = (
-    iceberg.IntegerType,
-    iceberg.LongType,
-    iceberg.FloatType,
-    iceberg.DoubleType,
-    iceberg.DecimalType,
-    iceberg.DateType,
-    iceberg.TimeType,
-    iceberg.TimestampType,
-    iceberg.TimestamptzType,
-    iceberg.TimestampNanoType,
-    iceberg.TimestamptzNanoType,
-)
-_LISTED = (*_ORDERED, iceberg.BooleanType, iceberg.StringType, iceberg.UUIDType)
 
 
 class _UnusableError(ValueError):
@@ -185,11 +171,11 @@ def _tests(rule: RowRule, kind: iceberg.IcebergType) -> list[_Test]:
     """
     tests = list[_Test]()
     if rule.among is not None:
-        _require(rule, kind, "in", _LISTED, "texts, numbers, booleans, dates and times")
+        _require(rule, kind, "in", _is_listed, "texts, numbers, booleans, UUIDs, dates and times")
         among = _values(rule.among, kind)
         tests.append(lambda values: pc.if_else(pc.is_valid(values), pc.is_in(values, value_set=among), None))
     if rule.matches is not None:
-        _require(rule, kind, "matches", (iceberg.StringType,), "texts")
+        _require(rule, kind, "matches", pa.types.is_large_string, "texts")
         tests.append(lambda values: pc.match_substring_regex(values, rf"\A(?:{rule.matches})\z"))
     return [*tests, *_range_tests(rule, kind), *_length_tests(rule, kind)]
 
@@ -197,7 +183,7 @@ def _tests(rule: RowRule, kind: iceberg.IcebergType) -> list[_Test]:
 def _range_tests(rule: RowRule, kind: iceberg.IcebergType) -> Iterator[_Test]:
     for word, text, compare in (("min", rule.minimum, pc.greater_equal), ("max", rule.maximum, pc.less_equal)):
         if text is not None:
-            _require(rule, kind, word, _ORDERED, "numbers, dates and times")
+            _require(rule, kind, word, _is_ordered, "numbers, dates and times")
             limit = _values((text,), kind)[0]
             if pc.not_equal(limit, limit).as_py():
                 raise _UnusableError(f"{word} is NaN")
@@ -209,7 +195,7 @@ def _length_tests(rule: RowRule, kind: iceberg.IcebergType) -> Iterator[_Test]:
     limits = (("min_length", rule.min_length, pc.greater_equal), ("max_length", rule.max_length, pc.less_equal))
     for word, limit, compare in limits:
         if limit is not None:
-            _require(rule, kind, word, (iceberg.StringType, iceberg.ListType), "texts and lists")
+            _require(rule, kind, word, _has_length, "texts and lists")
             yield partial(_compared, compare, limit, length)
 
 
@@ -218,9 +204,24 @@ def _compared(compare: Any, limit: Any, measure: Any, values: pa.ChunkedArray) -
     return compare(measure(values) if measure else values, limit)
 
 
-def _require(rule: RowRule, kind: iceberg.IcebergType, word: str, kinds: tuple[type, ...], what: str) -> None:
-    if not isinstance(kind, kinds):
+def _require(
+    rule: RowRule, kind: iceberg.IcebergType, word: str, fits: Callable[[pa.DataType], bool], what: str
+) -> None:
+    if not fits(arrow_type(kind)):
         raise _UnusableError(f"{word} is for {what}, and {rule.column} is a {kind}")
+
+
+def _is_ordered(kind: pa.DataType) -> bool:
+    types = pa.types
+    return any(test(kind) for test in (types.is_integer, types.is_floating, types.is_decimal, types.is_temporal))
+
+
+def _is_listed(kind: pa.DataType) -> bool:
+    return _is_ordered(kind) or isinstance(kind, pa.UuidType) or kind in (pa.bool_(), pa.large_string())
+
+
+def _has_length(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(kind) or pa.types.is_large_list(kind))
 
 
 def _values(texts: Sequence[str], kind: iceberg.IcebergType) -> pa.Array:

@@ -34,10 +34,9 @@ def expect_faults(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
             yield f"{place}.on_failure", f"null is for columns of events, and {rule.column} is none"
         if settings.partial_updates == "keep" and (rule.not_null or rule.when or rule.condition):
             yield place, "an UPDATE may lack columns with partial_updates: keep, so use in, matches, min or max"
-        if declared is not None:
-            for name in sorted(rule.reads):
-                if name not in others and column_type(declared, name) is None:
-                    yield place, f"schema.columns has no column {name}"
+        absent = [name for name in rule.reads - others if declared and column_type(declared, name) is None]
+        if absent:
+            yield place, f"schema.columns has no column {', '.join(sorted(absent))}"
         if fault := rule_fault(rule, declared or _declared_types(settings, rule), settings.key_columns):
             yield place, fault
 

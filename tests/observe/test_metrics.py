@@ -32,7 +32,9 @@ def test_the_status_is_scraped_over_http() -> None:
         status.set_state("running")
         rejects = {"a.b": {"NOT_COERCIBLE": 2}, "": {"MALFORMED": 1}}
         status.batch_written(BatchCounts(1, 1000, 22_000, 3, rejects, {"a.b": {"amount": 4}}), 0.5)
-        status.batch_written(BatchCounts(2, 0, ignored={"a.b": {"in.x": 3}}, failed_rules={"a.b": {"r": 5, "s": 0}}), 0.5)
+        status.batch_written(
+            BatchCounts(2, 0, ignored={"a.b": {"in.x": 3}}, failed_rules={"a.b": {"r": 5, "s": 0}}), 0.5
+        )
         status.table_committed("a.b", 994, 1)
         status.lag(50, 1100)
         status.trouble(CommitError("dropped"), table="a.b")

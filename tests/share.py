@@ -6,6 +6,7 @@ first, and then those of the others, so that all processes end together. It tell
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -62,6 +63,8 @@ class Share:
     def pytest_runtestloop(self, session: pytest.Session) -> bool | None:
         if session.testsfailed or session.config.option.collectonly:
             return None  # pytest says it
+        gc.freeze()
+        gc.enable()
         self._kinds = {item.nodeid: kind_of(item) for item in session.items}
         for kind, count in Counter(self._kinds.values()).items():
             self._told.write(f"found {kind} {count}\n")
@@ -117,4 +120,5 @@ def _unit(item: pytest.Item) -> tuple[str, str]:
 if __name__ == "__main__":
     for wish in (signal.SIGINT, signal.SIGTERM):  # a shell has what it starts in the background ignore the first
         signal.signal(wish, signal.default_int_handler)
+    gc.disable()  # what pytest makes of ten thousand tests stays: looking through it again and again finds nothing
     sys.exit(pytest.main(sys.argv[3:], plugins=[Share(Path(sys.argv[1]), sys.argv[2])]))

@@ -14,7 +14,7 @@ import pytest
 from crash.conftest import Doomed
 from services.kafka import Kafka
 
-KILLS = int(os.environ.get("CALVE_KAFKA_KILLS", "3"))
+KILLS = int(os.environ.get("CALVE_KAFKA_KILLS", "2"))
 POINTS = (
     "task.after-send",
     "letters.after-send",

@@ -33,7 +33,6 @@ POINTS = (
     "catalog.after-create:4",
     "task.in-write:2",
     "catalog.after-evolve",
-    "ledger.after-begin",
     "pipeline.after-stage",
     "pipeline.after-publish",
     "commit.before-swap:2",

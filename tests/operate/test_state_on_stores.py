@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.services]
 COLUMNS = {"columns": [{"name": "id", "type": "long"}, {"name": "name", "type": "string", "required": True}]}
 
 POINTS = ("ledger.after-begin",)
+"""Where a run dies whose state is on S3; what the next one needs of a store is what every run does."""
 
 
 @pytest.fixture
@@ -158,7 +159,7 @@ def test_changes_of_a_table_are_spooled_on_a_store_and_a_killed_run_is_continued
     table = job.catalog().load_table("shop.t")
     table.append(pa.table({"id": [30], "name": ["x"]}, schema=table.schema().as_arrow()))
     table.delete("id = 10")
-    for point in POINTS:
+    for point in POINTS if store == "object_store" else ():
         killed = job.start("--once", "--state", state, environment={"CALVE_STOP_AT": point})
         assert killed.wait(240) == -signal.SIGKILL, job.said()[-3000:]
     run(job, state)

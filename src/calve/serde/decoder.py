@@ -114,7 +114,11 @@ class SchemaDecoder:
         if not framed:
             return events, []
         decoder = SchemaDecoder(
-            replace(self._serde, format=format, schema=replace(self._serde.schema, version="latest", key_format="text"))
+            replace(
+                self._serde,
+                format=format,
+                schema=replace(self._serde.schema, version="latest", key_format="text", validate=False),
+            )
         )
         at, values = list(framed), pa.array(framed.values(), pa.binary())
         decoded = decoder.decode(pa.table({EVENT: values, ROW: at}))
@@ -182,7 +186,7 @@ class _Plans:
     def __init__(self, serde: Serde) -> None:
         self.registry = Registry(serde.schema) if serde.schema.registry_url else None
         self._serde = serde
-        self._format = format_of(serde.format)
+        self._format = format_of(serde.format, serde.schema.validate)
         self._plans: dict[int, DecodePlan | str] = {}
         self._unknown: dict[int, float] = {}
         self._reader: WriterSchema | None = None

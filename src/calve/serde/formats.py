@@ -15,10 +15,11 @@ _MODULES = {
     "json_schema": "json_schema",
     "protobuf": "protobuf",
 }
-"""Each module of this package has a `FORMAT`; it is imported when it is needed."""
+"""Each module of this package has a `FORMAT`; imported when it is needed; `json_schema` has a `CHECKED_FORMAT`."""
 
 
-def format_of(name: str) -> SerdeFormat:
-    """Return a format."""
-    loaded_format: SerdeFormat = importlib.import_module(f"calve.serde.{_MODULES[name]}").FORMAT
+def format_of(name: str, is_checked: bool = False) -> SerdeFormat:
+    """Return a format; `is_checked`: the one that checks the constraints of schemas, too."""
+    module = importlib.import_module(f"calve.serde.{_MODULES[name]}")
+    loaded_format: SerdeFormat = module.CHECKED_FORMAT if is_checked else module.FORMAT
     return loaded_format

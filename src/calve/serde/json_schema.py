@@ -14,10 +14,11 @@ import pyarrow as pa
 
 from calve.arrays import pack_texts, text_buffers
 from calve.event.envelope.schema import text_of
-from calve.serde.format import DecodedPart, DecodedValues, DecodePlan, UnsupportedSchemaError, WriterSchema
+from calve.serde.format import DecodedPart, DecodedValues, DecodePlan, Fault, UnsupportedSchemaError, WriterSchema
+from calve.serde.json_schema_check import SchemaCheck
 from calve.serde.json_schema_types import row_of
 
-__all__ = ["FORMAT"]
+__all__ = ["CHECKED_FORMAT", "FORMAT"]
 
 
 class _JsonPlan:
@@ -25,15 +26,24 @@ class _JsonPlan:
 
     Args:
         declaration: The types of the fields.
+        check: The constraints of the schema; None: they are not checked.
     """
 
-    def __init__(self, declaration: str) -> None:
+    def __init__(self, declaration: str, check: SchemaCheck | None) -> None:
         self._declaration = declaration
+        self._check = check
 
     def decode(self, values: pa.Array, start: int) -> DecodedValues:
         """Return the values without their first bytes; see `calve.serde.format.DecodePlan`."""
+        texts, faults = _without_header(values, start), list[Fault]()
         at = np.arange(len(values), dtype=np.int64)
-        return DecodedValues([DecodedPart(at, _without_header(values, start), self._declaration)], [])
+        if self._check:
+            reasons = map(self._check.fault, texts.to_pylist())
+            faults = [Fault(row, reason) for row, reason in enumerate(reasons) if reason is not None]
+        if faults:
+            at = np.delete(at, [fault.row for fault in faults])
+            texts = texts.take(pa.array(at))
+        return DecodedValues([DecodedPart(at, texts, self._declaration)], faults)
 
 
 def _without_header(values: pa.Array, start: int) -> pa.Array:
@@ -51,6 +61,9 @@ def _without_header(values: pa.Array, start: int) -> pa.Array:
 
 
 class _JsonSchema:
+    def __init__(self, is_checked: bool = False) -> None:
+        self._is_checked = is_checked
+
     def plan(
         self, schema: WriterSchema, reader: WriterSchema | None, earlier: Callable[[], Sequence[WriterSchema]]
     ) -> DecodePlan:
@@ -58,11 +71,14 @@ class _JsonSchema:
         try:
             documents = {name: json.loads(reference.text) for name, reference in chosen.references}
             field = row_of(json.loads(chosen.text), documents)
+            check = SchemaCheck(chosen) if self._is_checked else None
         except ValueError:
             raise UnsupportedSchemaError("it is not JSON") from None
         except RecursionError:
             raise UnsupportedSchemaError("it is nested too deeply") from None
-        return _JsonPlan(text_of(field))
+        return _JsonPlan(text_of(field), check)
 
 
 FORMAT = _JsonSchema()
+CHECKED_FORMAT = _JsonSchema(is_checked=True)
+"""Rejects values that break a constraint of their schema."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Literal
 
 from calve.errors import SettingsError
+from calve.serde.json_schema_check import is_installed
 from calve.settings import option
 from calve.settings.clear_text import exposed
 
@@ -93,6 +94,11 @@ class SchemaSettings:
         None, "A file with the schema; records then have no id, and no registry is asked.", minimum=1
     )
     inline_schema: str | None = option(None, "The schema itself, as in `schema_file_location`.", minimum=1)
+    validate: bool = option(
+        False,
+        "With `json_schema`: a value that breaks a constraint of its schema (`minimum`, `pattern`, `required`, …) is a "
+        "dead letter (`pip install 'calve[jsonschema]'`).",
+    )
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse all but exactly one place of schemas, and half a login."""
@@ -101,6 +107,8 @@ class SchemaSettings:
             yield "", "set exactly one of registry_url, schema_file_location and inline_schema"
         if self.key_format != "text" and self.registry_url is None:
             yield "key_format", f"{self.key_format} needs registry_url: without a registry keys have no id of a schema"
+        if self.validate and not is_installed():
+            yield "validate", "needs a library: pip install 'calve[jsonschema]', also on the executors"
         if (self.schema_registry_api_key is None) != (self.schema_registry_api_secret is None):
             yield "", f"set both {_USER[0]} and {_USER[1]}, or none"
         if self.bearer_token is not None and self.schema_registry_api_key is not None:

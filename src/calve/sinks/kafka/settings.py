@@ -157,6 +157,8 @@ class KafkaSinkSettings(KafkaAccess, SinkSettings):
             yield "schema", "needs registry_url: each value begins with the id of its schema"
         if key_format == "json_schema":
             yield "schema.key_format", "keys can be text, avro or protobuf"
+        if self.schema is not None and self.schema.validate:
+            yield "schema.validate", "is for sources: what the schema of a sink cannot hold is a dead letter anyway"
         if key_format == "text" and self.key_subject:
             yield "key_subject", "is for keys with a schema: schema: {key_format: avro}"
         if self.message and self.serde_format != "protobuf":

@@ -200,6 +200,8 @@ class KafkaSettings(KafkaAccess, SourceSettings):
             yield "schema", f"serde_format {format} needs a schema, e.g. schema: {{registry_url: https://…:8081}}"
         if format not in (*FORMATS, "debezium") and self.schema is not None:
             yield "schema", f"serde_format {format} has no schema; use {' or '.join((*FORMATS, 'debezium'))}"
+        if format != "json_schema" and self.schema is not None and self.schema.validate:
+            yield "schema.validate", f"is for serde_format: json_schema; {format} has no constraints beyond its types"
         is_one = len(self.topics) == 1 and self.topics[0].name
         if self.schema is not None and self.schema.version != "latest" and not is_one:
             yield "schema.version", "a version belongs to one subject, so to one topic; use a pipeline for each topic"

@@ -46,7 +46,7 @@ test: setup  ## Fetch what the tests need (Kafka, S3 jar), check, then run them 
 
 fuzz: SECONDS := 600
 fuzz: SEED := 1
-fuzz: setup  ## Look for events that stop a pipeline or lose a value (FUZZ=--http: requests; FUZZ=--yaml: configurations; FUZZ=--databases: tables of databases; FUZZ=--files: files; FUZZ=--servers: hostile servers); SECONDS=60 SEED=7 for others
+fuzz: setup  ## Look for events that stop a pipeline or lose a value (FUZZ=--http: requests; FUZZ=--yaml: configurations; FUZZ=--databases: tables of databases; FUZZ=--files: files; FUZZ=--servers: hostile servers; FUZZ=--upserts: commits with key indexes); SECONDS=60 SEED=7 for others
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m fuzz.run --seconds "$(SECONDS)" --seed "$(SEED)" $(FUZZ)
 
 crash: ROUNDS := 8

@@ -67,9 +67,9 @@ class Indexed:
         self.catalog, self.folder = Catalog(engine, embedded(folder)), folder
         schema = identified(schema_from_columns(COLUMNS), ["id"])
         self.table = self.catalog.create(NAME, schema.model_dump_json(), (), PROPERTIES)
-        self.key, self.batch, self.newest = Key(self.table), 0, np.zeros(rows, np.int64)
+        self.key, self.batch, self.newest = Key(self.table), 0, np.zeros(rows, np.int32)
         self.keys = BranchKeys(IndexFolder(LocalFolder(folder / "state"), self.table.uuid, "main"), NAME, Log("bench"))
-        ids = np.random.default_rng(7).permutation(rows)
+        ids = np.random.default_rng(7).permutation(np.arange(rows, dtype=np.int32))
         for start in range(0, rows, FILE_ROWS):
             self.commit(list(self.files(ids[start : start + FILE_ROWS], deletes=False)))
 
@@ -78,11 +78,11 @@ class Indexed:
         self.batch += 1
         self.newest[ids] = self.batch
         numbers, notes = pa.array(np.full(len(ids), self.batch)), pa.array([f"note {self.batch}"] * len(ids))
-        rows = pa.table([pa.array(ids), numbers, notes], arrow_schema(self.key.required.schema).names)
+        rows = pa.table([pa.array(ids, pa.int64()), numbers, notes], arrow_schema(self.key.required.schema).names)
         writers = Writers(f"b-{self.batch:08d}", 2)
         writers.write(RowStream(0, ""), self.table, {}, rows.cast(arrow_schema(self.key.required.schema)))
         if deletes:
-            keys = pa.table([pa.array(ids)], schema=self.key.arrow_schema)
+            keys = pa.table([pa.array(ids, pa.int64())], schema=self.key.arrow_schema)
             writers.write(RowStream(1, ""), self.key.deletes, {}, keys, self.key.ids)
         for written in writers.close().values():
             yield from (msgspec.json.decode(file, type=ContentFile) for file in written.files)
@@ -101,11 +101,12 @@ class Indexed:
             SystemExit: A row is missing, or there is an older one.
         """
         metadata = self.catalog.load_java(NAME).operations().current().metadataFileLocation()
-        rows = StaticTable.from_metadata(metadata).scan(selected_fields=("id", "n")).to_arrow().sort_by("id")
-        if (
-            rows["id"].to_numpy().tolist() != list(range(len(self.newest)))
-            or (rows["n"].to_numpy() != self.newest).any()
-        ):
+        is_there, count = np.zeros(len(self.newest), bool), 0
+        for rows in StaticTable.from_metadata(metadata).scan(selected_fields=("id", "n")).to_arrow_batch_reader():
+            ids = rows["id"].to_numpy()
+            is_there[ids] = rows["n"].to_numpy() == self.newest[ids]
+            count += len(ids)
+        if not is_there.all() or count != len(self.newest):
             raise SystemExit("wrong output: the table is not the model")
 
 

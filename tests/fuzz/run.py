@@ -3,8 +3,9 @@
 Rounds are played one after the other in a process of their own, on one Spark session, so that a round which hangs or
 kills its process is a finding too. A round with a finding is kept in a folder, with its events made as few as may be;
 `--case FOLDER` plays it again, `--round N` one round of a seed. `--http` plays rounds of requests to the http source
-instead, `--yaml` configurations, `--files` files, and `--servers` hostile servers; these rounds need no Spark. `--poison N` sends so many events of
-every reject code among good ones through one pipeline.
+instead, `--yaml` configurations, `--files` files, and `--servers` hostile servers; these rounds need no Spark.
+`--upserts` plays commits with key indexes beside other writers. `--poison N` sends so many events of every reject code
+among good ones through one pipeline.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fuzz import databases, files_play, http_play, server_play, yaml_play
+from fuzz import databases, files_play, http_play, server_play, upserts_play, work, yaml_play
 from fuzz.check import Finding
 from fuzz.mysql_dialect import MysqlDialect
 from fuzz.poison import Poison
@@ -63,9 +64,9 @@ def main() -> int:
     total = Total()
     print(f"fuzz: seed {asked.seed}, {asked.seconds:g} s; rounds with findings are kept in {asked.folder}", flush=True)
     first, end = asked.round or 0, time.monotonic() + asked.seconds
-    if asked.http or asked.yaml or asked.files or asked.servers or asked.databases is not None:
+    if asked.http or asked.yaml or asked.files or asked.servers or asked.upserts or asked.databases is not None:
         with contextlib.ExitStack() as servers:
-            return without_spark(asked, first, end, servers)
+            return in_this_process(asked, first, end, servers)
     while time.monotonic() < end:
         first = watch(asked, first, end, total)
         if asked.round is not None or asked.case:
@@ -86,6 +87,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--yaml", action="store_true", help="validate changed configurations")
     parser.add_argument("--files", action="store_true", help="read files of all text formats, packed and cut off")
     parser.add_argument("--servers", action="store_true", help="let hostile servers answer the clients")
+    parser.add_argument("--upserts", action="store_true", help="commit upserts with key indexes beside other writers")
     servers = {"nargs": "*", "choices": SERVERS, "metavar": "SERVER"}
     parser.add_argument("--databases", **servers, help="follow random tables of postgres, mysql and mariadb in turn")
     parser.add_argument("--poison", type=int, metavar="N", help="send N events of every reject code among good ones")
@@ -104,8 +106,8 @@ def poison(asked: argparse.Namespace) -> int:
     return 1 if sent.wrong else 0
 
 
-def without_spark(asked: argparse.Namespace, first: int, end: float, servers: contextlib.ExitStack) -> int:
-    """Play rounds of the http source, of configurations, files or databases; return 1 if anything was found."""
+def in_this_process(asked: argparse.Namespace, first: int, end: float, servers: contextlib.ExitStack) -> int:
+    """Play rounds of the http source, configurations, files, upserts or databases; return 1 if anything was found."""
     kind, of, counted = "http", http_play.of, ("clients", "requests", "bytes")
     if asked.yaml:
         kind, of, counted = "yaml", yaml_play.of, ("files", "valid", "refused")
@@ -113,6 +115,9 @@ def without_spark(asked: argparse.Namespace, first: int, end: float, servers: co
         kind, of, counted = "files", files_play.of, ("files", "events", "rejects")
     elif asked.servers:
         kind, of, counted = "servers", server_play.of, ("attacks", "errors")
+    elif asked.upserts:
+        stage = servers.enter_context(work.stage())
+        kind, of, counted = "upserts", upserts_play.Upserts(stage.spark, stage.readers.duckdb).of, ("commits", "rows")
     elif asked.databases is not None:
         names = asked.databases or list(SERVERS)
         dialects = [SERVERS[name](servers) for name in names]

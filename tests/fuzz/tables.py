@@ -44,8 +44,8 @@ class Readers:
 
     def __init__(self) -> None:
         program = duckdb_iceberg.fetch()
-        self._duckdb = duckdb_iceberg.Reader(program) if program else None
-        self.have_duckdb = self._duckdb is not None
+        self.duckdb = duckdb_iceberg.Reader(program) if program else None
+        self.have_duckdb = self.duckdb is not None
 
     def read(self, job: Calve, namespace: str, branch: str | None) -> list[Found]:
         """Read all tables of a namespace, and of those below it."""
@@ -53,8 +53,8 @@ class Readers:
 
     def close(self) -> None:
         """End what was started."""
-        if self._duckdb:
-            self._duckdb.close()
+        if self.duckdb:
+            self.duckdb.close()
 
     def _read(self, job: Calve, levels: list[str], place: str, branch: str | None) -> Found:
         metadata = json.loads(Path(place).read_bytes())
@@ -68,8 +68,8 @@ class Readers:
             found["Spark"] = lambda: _with_spark(job, levels, branch)
         if "variant" not in kinds and not _equality_deletes(table := StaticTable.from_metadata(place), branch):
             found["PyIceberg"] = lambda: _with_pyiceberg(table, branch)
-        if self._duckdb and not branch and "variant" not in kinds and depth(schema.as_struct()) <= DEEPEST_IN_DUCKDB:
-            found["DuckDB"] = lambda: self._duckdb and self._duckdb.ids(place)
+        if self.duckdb and not branch and "variant" not in kinds and depth(schema.as_struct()) <= DEEPEST_IN_DUCKDB:
+            found["DuckDB"] = lambda: self.duckdb and self.duckdb.ids(place)
         rows: list[dict[str, Any]] | None = None
         ids: dict[str, Counter[str]] = {}
         faults = []

@@ -17,7 +17,7 @@ from calve.observe.humanize import many
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 from calve.pipeline.background import WorkedTable
-from calve.record.target import EQUALITY_DELETE, WriteMode
+from calve.record.target import EQUALITY_DELETE, MERGE_ON_READ, WriteMode
 
 __all__ = ["DeleteCompaction"]
 
@@ -73,25 +73,30 @@ class DeleteCompaction:
         if outcome.already:
             return
         self._status.equality_deletes(context.name, outcome.equality_deletes)
-        if not limit or not (outcome.equality_deletes or outcome.began):
+        if not (outcome.equality_deletes or outcome.began):
             return
         with self._lock:
             table = self.tables.setdefault((key, context.name, context.target.branch), _Table(context))
             mode = context.target.write_mode
             if mode != EQUALITY_DELETE and outcome.equality_deletes and not table.is_noted:
-                self._note_foreign(table, outcome.equality_deletes, mode)
+                self._note_foreign(table, outcome.equality_deletes, mode, limit)
+            if not limit:
+                return
             table.rows, table.loads = outcome.equality_deletes, table.loads or outcome.began
             is_many = outcome.delete_files - table.files > _MOST_FILES
             table.due = table.due or is_many or outcome.equality_deletes > limit
 
-    def _note_foreign(self, table: _Table, rows: int, mode: WriteMode) -> None:
+    def _note_foreign(self, table: _Table, rows: int, mode: WriteMode, limit: int) -> None:
         """Let equality deletes that the pipeline no longer writes be converted at once, and say so; once."""
-        table.is_noted = table.due = True
+        name = table.context.name
+        table.is_noted, table.due = True, bool(limit)
+        how = "by position" if mode == MERGE_ON_READ else "by rewriting their files"
+        fate = "are converted now" if limit else f"stay until `calve maintain {name} --only convert`"
         self._log.info(
-            f"{table.context.name} has {many(rows, 'row')} of equality deletes. From now on its rows are deleted by "
-            f"position (write_mode: {mode}), which every reader knows; these are converted now. With write_mode: "
-            "equality-delete it goes on as before",
-            table=table.context.name,
+            f"{name} has {many(rows, 'row')} of equality deletes. From now on its rows are deleted {how} "
+            f"(write_mode: {mode}), which every reader knows; these {fate}. With write_mode: equality-delete it goes "
+            "on as before",
+            table=name,
         )
 
     def loaded(self) -> None:

@@ -163,18 +163,20 @@ class IndexedLaws(Laws):
             getattr(self, self.chosen.choice(self.while_waiting))()
         return staged
 
-    def live(self, commits: int, look: Callable[[bool], None]) -> None:
+    def live(self, commits: int, look: Callable[[bool], None], is_wild: bool = True) -> None:
         """Commit again and again while anything happens to the table and to the indexes.
 
         Args:
             commits: How many commits.
             look: Called after each with whether the table has equality deletes; compares readers with the model.
+            is_wild: Whether others also change columns and branches, and all do so while batches wait, too.
         """
+        actions = NEIGHBOURS + (OTHERS if is_wild else ()) + ACCIDENTS
         self.commit("merge-on-read", None, None)
         look(False)
-        self.while_waiting = WHILE_WAITING
+        self.while_waiting = WHILE_WAITING if is_wild else ()
         for number in range(commits):
-            for action in self.chosen.sample(NEIGHBOURS + OTHERS + ACCIDENTS, self.chosen.choice((0, 1, 1, 2))):
+            for action in self.chosen.sample(actions, self.chosen.choice((0, 1, 1, 2))):
                 getattr(self, action)()
             if number % 4 == 3:
                 self.goes_back()

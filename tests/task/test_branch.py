@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from calve.dead_letters.letter_files import DeadLetter
 from calve.dead_letters.replay.selection import ReplaySelection
-from calve.event.columns import EVENT, ORDER, PART, SINK, TYPED
+from calve.event.columns import EVENT, MASKED, ORDER, PART, SINK, TYPED
 from calve.event.dead_letter import letters
 from calve.event.typed import with_text
 from calve.pipeline.pipeline_parts import PipelineParts, sink_labels
@@ -89,6 +89,8 @@ class Flow:
         rows = events_of(*(json.loads(letter["event"]) for letter in sent))
         parts = [letter["metadata"].get(PART) for letter in sent]
         rows = rows.append_column(SINK, pa.array(sinks, pa.int32())).append_column(PART, pa.array(parts, pa.string()))
+        if names := [letter["metadata"][MASKED] for letter in sent if MASKED in letter["metadata"]]:
+            rows = rows.append_column(MASKED, pa.array(names).dictionary_encode())
         return self.run(rows)
 
 
@@ -143,6 +145,33 @@ def test_an_event_that_the_first_pipeline_cannot_process_is_replayed_for_all_sin
     assert [letter["sink"] for letter in flow.letters] == ["alarms.iceberg", "words.iceberg"]
     mended.letters = flow.letters
     assert {*mended.replayed()} == {"words.high"}
+
+
+def test_a_dead_letter_of_a_fed_pipeline_is_masked_and_a_replay_does_not_mask_it_again() -> None:
+    mask = "processor:\n    - mask: {key: 0123456789abcdef, columns: [{names: [text, password], action: hash}]}"
+    flow = Flow(YAML.replace("processor:", mask, 1))
+    tables = flow.run(
+        events_of({"status": 500, "host": "a", "password": "canary", "text": "canary", "number": "canary no"})
+    )
+    [secret] = {event["text"] for event in tables["all.events"]}
+    assert "canary" not in secret
+    [letter] = flow.letters
+    assert letter["sink"] == "words.iceberg"
+    assert json.loads(letter["event"]) == {
+        "status": 500,
+        "host": "a",
+        "password": secret,
+        "text": secret,
+        "number": "canary no",
+    }
+    mended = Flow(
+        YAML.replace("processor:", mask, 1).replace(
+            "convert_type: {key: number}", "delete_entries: {with_keys: [number]}"
+        )
+    )
+    mended.letters = flow.letters
+    [word] = mended.replayed()["words.high"]
+    assert word["text"] == secret
 
 
 def test_tags_and_metadata_of_an_earlier_pipeline_are_known_to_later_ones() -> None:

@@ -21,6 +21,8 @@ from calve.observe.status_file import read_all
 from dashboard.conftest import Visitor
 from event.envelope.debezium import envelope, field, wrapped
 from kit.running import Calve
+from services.mysql import MARIADB, MySql
+from services.mysql import PASSWORD as MYSQL_PASSWORD
 from services.postgres import PASSWORD, Postgres
 
 pytestmark = pytest.mark.spark
@@ -232,6 +234,70 @@ def test_the_mirror_of_a_database_is_its_rows_masked_after_load_and_changes_of_m
     )
     run("delete from person where free > 315", "update person set friend = null where free = 100")
     check("nick_name")
+    assert CANARY not in job.said()
+    assert canaries(job.folder / "lakehouse") == []
+    assert canaries(job.folder / "calve-state", "log") == []
+
+
+MARIADB_YAML = f"""
+shop:
+  source:
+    rds: {{{{host: 127.0.0.1, port: {{port}}, engine: mysql, database: shop, transactional: true, tls: {{{{insecure: true}}}},
+          authentication: {{{{username: root, password: "{MYSQL_PASSWORD}"}}}}}}}}
+  processor:
+    - mask:
+        key: "{KEY}"
+        columns:
+          - {{{{names: [id, friend], action: hash}}}}
+          - {{{{names: [name], action: fixed}}}}
+          - {{{{names: [note], action: drop}}}}
+    - rename_keys: {{{{entries: [{{{{from_key: id, to_key: person}}}}]}}}}
+    - copy_values: {{{{entries: [{{{{from_key: friend, to_key: other}}}}]}}}}
+    - convert_type: {{{{key: n, type: string}}}}
+    - add_entries: {{{{entries: [{{{{key: origin, value: 1}}}}, {{{{key: n, value: none}}}}]}}}}
+    - trim_string: {{{{with_keys: [name]}}}}
+  sink:
+    - iceberg: {{{{table_identifier: 'shop.${{{{getMetadata("table_name")}}}}', auto_create: true}}}}
+"""
+
+
+@pytest.mark.services
+def test_a_copy_of_mariadb_by_rds_in_whole_transactions_is_masked_and_its_deletes_find_their_rows(
+    calve: Callable[..., Calve],
+) -> None:
+    with MySql(MARIADB) as server:
+        server.create_database("shop")
+        values = ", ".join(
+            f"({n}, '{CANARY}{n + 1}', '{CANARY}', {n % 9 or 'null'}, '{CANARY}')" for n in range(1, 100)
+        )
+        server.run(
+            "create table shop.person (id bigint primary key, friend varchar(40), name text, n int, note text)",
+            f"insert into shop.person values {values}",
+        )
+        job = calve(MARIADB_YAML.format(port=server.port))
+
+        def check() -> None:
+            assert job.once() == 0, job.said()[-4000:]
+            people = server.run("select id, friend, n from shop.person")
+            wanted = [(hashed(key or ""), hashed(friend or ""), n) for key, friend, n in people]
+            rows = job.rows("shop.person").to_pylist()
+            assert sorted([(row["person"], row["friend"], row["n"]) for row in rows], key=str) == sorted(
+                wanted, key=str
+            )
+            assert {(row["name"], row["origin"]) for row in rows} == {("***", 1)}
+            assert all(row["other"] == row["friend"] and "note" not in row for row in rows)
+
+        check()
+        server.run(
+            "begin",
+            "update shop.person set n = 77 where id < 20",
+            "update shop.person set id = id + 1000 where id between 30 and 40",
+            "delete from shop.person where id between 35 and 60",
+            f"insert into shop.person values (35, '{CANARY}', '{CANARY}', null, '{CANARY}')",
+            "commit",
+            "delete from shop.person where id = 1001 or id = 5",
+        )
+        check()
     assert CANARY not in job.said()
     assert canaries(job.folder / "lakehouse") == []
     assert canaries(job.folder / "calve-state", "log") == []

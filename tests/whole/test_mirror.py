@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import os
 from collections import Counter
 from pathlib import Path
@@ -40,6 +41,7 @@ mirror:
     iceberg:
       tables: [{{table_name: {table}, {more}}}]
       catalog: {catalog}
+  processor: [{processor}]
   sink:
     - iceberg:
         table_identifier: mirror.${{getMetadata("iceberg_table_name")}}
@@ -55,11 +57,21 @@ mirror:
 class Mirror:
     """A pipeline from a table to its mirror, run in this process, each time to the end of what is there."""
 
-    def __init__(self, spark: SparkSession, lake: Catalog, table: Table, more: str, mode: str, folder: Path) -> None:
+    def __init__(
+        self,
+        spark: SparkSession,
+        lake: Catalog,
+        table: Table,
+        more: str,
+        mode: str,
+        folder: Path,
+        processor: str = "",
+        key: str = "",
+    ) -> None:
         self.spark, self.folder = spark, folder
         catalog = {"name": "lake", **lake.properties}
-        key = "row" if "row" in more else "id"
-        text = YAML.format(table=table.identifier, catalog=catalog, more=more, mode=mode, key=key)
+        keys = {"key": key or ("row" if "row" in more else "id"), "processor": processor}
+        text = YAML.format(table=table.identifier, catalog=catalog, more=more, mode=mode, **keys)
         self.settings = parse_text(text, PLUGINS).pipelines[0]
         self.name = f"lake.mirror.{table.identifier}"
 
@@ -113,6 +125,46 @@ def test_a_mirror_has_the_variants_of_its_table_and_tells_their_null_from_that_o
         ]
         assert found[0] == found[1]
     assert [row[1] for row in found[1]][1:] == [None, "null", "null"]
+
+
+def test_a_masked_mirror_has_hashed_keys_after_load_and_changes_and_deletes_find_their_rows(
+    spark: SparkSession, lake: Catalog, tmp_path: Path
+) -> None:
+    secret = "the key of this test"
+    masks = "[{names: [id], action: hash}, {names: [name], action: fixed}]"
+    processors = (
+        f"mask: {{key: {secret}, columns: {masks}}}",
+        "rename_keys: {entries: [{from_key: id, to_key: person}]}",
+        "convert_type: {key: n, type: string}",
+        "lowercase_string: {with_keys: [city]}",
+        "add_entries: {entries: [{key: origin, value: 1}]}",
+        "delete_entries: {with_keys: [note]}",
+    )
+    processor = ", ".join(f"{{{text}}}" for text in processors)
+    spark.sql("CREATE TABLE lake.db.people (id BIGINT, name STRING, n INT, city STRING, note STRING) USING iceberg")
+    table = SimpleNamespace(identifier="db.people", name="lake.db.people")
+    mirror = Mirror(
+        spark, lake, table, "identifier_columns: [id]", "merge-on-read", tmp_path / "mirror", processor, "person"
+    )
+    changes = [
+        ["INSERT INTO lake.db.people SELECT id, 'canary', id % 3, 'Kiel', 'canary' FROM range(20)"],
+        [
+            "UPDATE lake.db.people SET n = NULL, city = 'Bonn' WHERE id < 5",
+            "UPDATE lake.db.people SET id = id + 100 WHERE id = 7",
+            "DELETE FROM lake.db.people WHERE id BETWEEN 10 AND 12",
+            "INSERT INTO lake.db.people VALUES (11, 'canary', 9, 'ULM', 'canary')",
+        ],
+    ]
+    for statements in changes:
+        for statement in statements:
+            spark.sql(statement)
+        assert mirror.catch_up()["rejects"] == {}
+        people = spark.sql(f"SELECT id, CAST(n AS STRING), lower(city) FROM {table.name}").collect()
+        hashes = [hmac.digest(secret.encode(), str(row[0]).encode(), "sha256").hex() for row in people]
+        wanted = [(key, "***", row[1], row[2], 1) for key, row in zip(hashes, people, strict=True)]
+        masked = spark.sql(f"SELECT person, name, n, city, origin FROM {mirror.name}").collect()
+        assert sorted(map(tuple, masked)) == sorted(wanted)
+    assert "note" not in columns(spark, mirror.name)
 
 
 def test_a_column_that_was_only_widened_takes_its_new_values_at_once(

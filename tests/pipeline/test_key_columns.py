@@ -6,7 +6,7 @@ import pytest
 
 from calve.errors import SettingsError
 from calve.pipeline import plugins
-from calve.pipeline.key_columns import key_notes
+from calve.pipeline.key_columns import fill_notes, key_notes
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import PipelineSettings, SettingsErrors, parse_text
 from calve.sources.database.own_targets import OwnTargets
@@ -65,6 +65,18 @@ def test_validate_refuses_a_key_that_no_event_has_after_the_processors(processor
 )
 def test_validate_tells_which_columns_of_keys_change(processor: str, key: str, notes: list[str]) -> None:
     assert list(key_notes(pipeline(processor, key))) == notes
+
+
+@pytest.mark.parametrize(("more", "is_said"), [("", True), (', add_when: "/a == 1"', False)])
+def test_validate_tells_what_partial_updates_do_not_keep(more: str, is_said: bool) -> None:
+    added = f"add_entries: {{entries: [{{key: state, value: new{more}}}]}}"
+    text = YAML.format(source=FILE, processor=added, key=", identifier_columns: [n], partial_updates: keep")
+    [settings] = parse_text(text, PLUGINS).pipelines
+    said = [
+        "p.sink[0].iceberg: partial_updates: keep does not keep what processor[1].add_entries gives state to updates "
+        "without a schema that lack it: set add_when"
+    ]
+    assert list(fill_notes(settings)) == (said if is_said else [])
 
 
 def database_table(name: str) -> DatabaseTable:

@@ -14,7 +14,7 @@ from calve.settings import PipelineSettings
 from calve.settings.pipeline import SinkEntry
 from calve.sources.settings import SourceSettings
 
-__all__ = ["key_notes", "lost_keys"]
+__all__ = ["fill_notes", "key_notes", "lost_keys"]
 
 
 def lost_keys(pipeline: PipelineSettings, metadata: Collection[str]) -> Iterator[tuple[SinkEntry, str]]:
@@ -48,6 +48,20 @@ def key_notes(pipeline: PipelineSettings) -> Iterator[str]:
             notes += ["is hashed by mask"] if masks and any(masks.of(origin) for origin in origins) else []
             if notes:
                 yield f"{sink.pipeline}.{sink.path}: the key column {name} {', '.join(notes)}"
+
+
+def fill_notes(pipeline: PipelineSettings) -> Iterator[str]:
+    """Yield a sentence for each processor that gives updates a value which their older row may have."""
+    for sink in pipeline.sinks:
+        keeps = getattr(sink.value, "partial_updates", "") == "keep" and not pipeline.source.value.has_keys
+        for plugin in plugins_before(pipeline, sink.branch) if keeps else ():
+            entries = getattr(plugin.value, "entries", ()) if plugin.name == "add_entries" else ()
+            names = [
+                entry.key for entry in entries if entry.key and not (entry.overwrite_if_key_exists or entry.add_when)
+            ]
+            if names:
+                why = f"{plugin.path} gives {' and '.join(names)} to updates without a schema that lack it"
+                yield f"{sink.pipeline}.{sink.path}: partial_updates: keep does not keep what {why}: set add_when"
 
 
 def _keys(settings: object) -> list[str]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -14,6 +16,8 @@ import pyarrow.compute as pc
 
 from calve.arrays import Mask, RowNumbers
 from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, PART, ROW, SCHEMA, TYPED
+from calve.event.envelope.schema import field_of
+from calve.event.envelope.shape import OPERATION_ATTRIBUTE
 from calve.event.reject import REJECTS, Reject, rejects_table
 from calve.event.typed import is_typed, with_text
 from calve.event.validate_json import validated, whole_array
@@ -30,6 +34,8 @@ from calve.settings.pipeline import Plugin
 
 __all__ = ["Chain", "Processed", "Processors", "compiled"]
 
+_NUMBER = "_number"
+"""int64, only where a batch is divided: the position of an event in it."""
 _ROWS = 1024
 """The most events that are processed together: they stay in the processor's cache."""
 
@@ -124,9 +130,14 @@ class Chain:
         self._depth = depth
         within = f"{processors.pipeline}: " if processors.pipeline else ""
         self.labels = [f"{within}{path.partition('.')[0]} {name}" for name, path, _ in processors.entries]
-        self._steps: list[list[ProcessorStep]] = [list(value.steps(compiler)) for _, _, value in processors.entries]
-        self._program = CoreProgram(self._steps)
-        self._columns = TypedProgram([step for steps in self._steps for step in steps])
+        self._set_steps([list(value.steps(compiler)) for _, _, value in processors.entries])
+        self._idle_steps: dict[str | None, frozenset[int]] = {}
+        self._shorter: dict[frozenset[int], Chain] = {}
+
+    def _set_steps(self, steps: list[list[ProcessorStep]]) -> None:
+        self._steps = steps
+        self._program = CoreProgram(steps)
+        self._columns = TypedProgram([step for of_processor in steps for step in of_processor])
 
     @property
     def needs_text(self) -> bool:
@@ -135,6 +146,59 @@ class Chain:
 
     def run(self, events: pa.Table) -> Processed:
         """Process a batch with the column `event` (and perhaps `malformed`, and `_original` of decoded values)."""
+        parts = self._parts(events)
+        if len(parts) == 1:
+            return parts[0][0]._process(events)
+        rows, malformed, failed, failed_rows = [], [], [], list[pa.Table]()
+        dropped = added = 0
+        for chain, numbers in parts:
+            at = pa.array(numbers)
+            processed = chain._process(events.take(at).append_column(_NUMBER, at))
+            rows.append(processed.rows)
+            malformed.append(processed.malformed.set_column(0, "row", at.take(processed.malformed["row"])))
+            first = pa.scalar(sum(len(table) for table in failed_rows))
+            failed.append(processed.failed.set_column(0, "row", pc.add(processed.failed["row"], first)))
+            failed_rows.append(processed.failed_rows.drop_columns([_NUMBER]))
+            dropped, added = dropped + processed.dropped, added + processed.added
+        joined = pa.concat_tables(rows, promote_options="default").combine_chunks()
+        joined = joined.take(pa.array(np.argsort(joined[_NUMBER].to_numpy(), kind="stable"))).drop_columns([_NUMBER])
+        rejects = pa.concat_tables(malformed), pa.concat_tables(failed)
+        every_failed = pa.concat_tables(failed_rows, promote_options="default")
+        return Processed(joined, *rejects, every_failed, dropped, added)
+
+    def _parts(self, events: pa.Table) -> list[tuple[Chain, RowNumbers]]:
+        """Return the chains for the events, and which events each has: updates are not filled (`Effects.idle`)."""
+        effects, every = self._processors.effects, np.arange(len(events))
+        if effects is None or not {SCHEMA, OPERATION_ATTRIBUTE} <= {*events.column_names}:
+            return [(self, every)]
+        schemas = whole_array(events[SCHEMA].unify_dictionaries())
+        idle = [self._idle(effects, text) for text in schemas.dictionary.to_pylist()]
+        if not any(idle):
+            return [(self, every)]
+        is_update = pc.fill_null(pc.equal(events[OPERATION_ATTRIBUTE], "update"), False).to_numpy()
+        codes = np.where(is_update, pc.fill_null(schemas.indices, len(idle)).to_numpy(), len(idle))
+        steps = [*idle, frozenset[int]()]
+        numbers: dict[frozenset[int], list[RowNumbers]] = {}
+        for code in np.unique(codes).tolist():
+            numbers.setdefault(steps[code], []).append(np.flatnonzero(codes == code))
+        return [(self._without(left_out), np.sort(np.concatenate(rows))) for left_out, rows in numbers.items()]
+
+    def _idle(self, effects: Effects, schema: str | None) -> frozenset[int]:
+        if schema not in self._idle_steps:
+            names = [] if schema is None else [field.name for field in field_of(schema).fields]
+            self._idle_steps[schema] = effects.idle(names)
+        return self._idle_steps[schema]
+
+    def _without(self, left_out: frozenset[int]) -> Chain:
+        """Return the chain without some of its steps, by their numbers."""
+        if left_out and left_out not in self._shorter:
+            shorter, numbers = copy.copy(self), itertools.count()
+            steps = [[step for step in steps if next(numbers) not in left_out] for steps in self._steps]
+            shorter._set_steps(steps)
+            self._shorter[left_out] = shorter
+        return self._shorter[left_out] if left_out else self
+
+    def _process(self, events: pa.Table) -> Processed:
         if is_typed(events):
             if (processed := self._of_columns(events)) is not None:
                 return processed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -47,8 +48,21 @@ class ColumnMasking:
         value = opened(value)
         if value is None or self.action == "null":
             return None
-        text = self._remembered(str(value) if isinstance(value, str) else json_of(value))
+        text = self._remembered(_text_of(value) or "")
         return number(text) if type(value) is Number and not self._is_text else text
+
+    def of_each(self, values: Sequence[Any]) -> tuple[list[Any], dict[int, str]]:
+        """Return masked values, as `of` masks each, and by position why the action does not apply: these are None."""
+        if self._is_text and (texts := self._at_once(pa.array(map(_text_of, values), pa.string()))) is not None:
+            return texts.to_pylist(), {}
+        masked, reasons = list[Any](), dict[int, str]()
+        for value in values:
+            try:
+                masked.append(self.of(value))
+            except UnmaskableError as error:
+                reasons[len(masked)] = str(error)
+                masked.append(None)
+        return masked, reasons
 
     def column(self, column: pa.Array) -> tuple[pa.Array, dict[int, str]]:
         """Return the masked values of a column, and by row why the action does not apply: there they are null.
@@ -87,6 +101,12 @@ class ColumnMasking:
             case "year" | "month":
                 return _truncated(column, self.action)
         return None
+
+
+def _text_of(value: Any) -> str | None:
+    """Return the text that a column of strings would have."""
+    value = opened(value)
+    return None if value is None else str(value) if isinstance(value, str) else json_of(value)
 
 
 def _formatted(encoded: pa.Array, entry: ColumnMask) -> pa.Array | None:

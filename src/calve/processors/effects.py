@@ -27,6 +27,8 @@ _CONVERTED = {"integer": "int", "long": "long", "double": "double", "string": "s
 _TEXTS = frozenset(("lower", "upper", "trim", "truncate", "text"))
 """Steps that change texts in their place; a column of another type becomes text, too."""
 _ADDS = frozenset(("put", "format"))
+_FILLS = {"put": 1, "format": 1, "point": 2, "copy": 2, "rename": 2}
+"""Steps that give a column a value, and where they have its key; whether they overwrite comes next."""
 
 
 class UnknownEffectError(ValueError):
@@ -73,6 +75,19 @@ class Effects:
         for step in self.steps:
             columns.apply(*step)
         return columns.by_name
+
+    def idle(self, names: Iterable[str]) -> frozenset[int]:
+        """Return the numbers of the steps that would only fill columns which rows have already.
+
+        An update without the value of such a column leaves it as it is in the target, so a step must not fill it.
+        """
+        columns, idle = _Columns(names, ()), set[int]()
+        for number, step in enumerate(self.steps):
+            at = _FILLS.get(step[0], 0)
+            if at and not step[at + 1] and step[at].flat in columns.by_name:
+                idle.add(number)
+            columns.apply(*step)
+        return frozenset(idle)
 
     def sources(self, names: Iterable[str]) -> frozenset[str]:
         """Return the columns that columns of processed rows may come from, these names among them."""

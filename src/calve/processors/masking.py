@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import functools
+import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -31,6 +32,8 @@ __all__ = ["MaskedRows", "Masker", "Masks", "description"]
 
 Fault = tuple[str, str]
 """A field, and why its value cannot be masked."""
+_TOGETHER = 1024
+"""The most events whose fields are masked together: they stay in the processor's cache."""
 _REMEMBERED = 4096
 """The fields of which a masker remembers the masks."""
 _WITHHELD = "the event cannot be read, so it cannot be masked: its text is withheld (mask: {unmasked: keep} keeps it)"
@@ -164,14 +167,14 @@ class Masker:
         return rows, rejects_table(reasons)
 
     def _texts(self, events: pa.Table) -> MaskedRows:
-        is_valid, failed, texts = JSON in events.column_names, dict[int, Fault](), []
+        is_valid, failed, texts = JSON in events.column_names, dict[int, Fault](), list[bytes]()
         rows, malformed = (events, rejects_table(())) if is_valid else validated(events)
-        for row, text in enumerate(rows[JSON].cast(pa.binary()).to_pylist()):
-            event, faults = decode_event(text), list[Fault]()
-            self._object(event, "", faults)
-            texts.append(encode(event))
-            if faults:
-                failed[row] = faults[0]
+        objects = rows[JSON].cast(pa.binary())
+        for start in range(0, len(rows), _TOGETHER):
+            part = list(map(decode_event, objects.slice(start, _TOGETHER).to_pylist()))
+            faults = self._objects_inside(part) if self._reaches_inside else self._objects(part)
+            failed |= {start + number: fault for number, fault in faults.items()}
+            texts += map(encode, part)
         masked = pa.array(texts, pa.binary())
         rows = rows.set_column(rows.column_names.index(EVENT), EVENT, masked)
         if is_valid:
@@ -246,6 +249,34 @@ class Masker:
                 self._functions.clear()
             self._functions[path] = mask and ColumnMasking(*mask)
         return self._functions[path]
+
+    def _objects(self, events: Sequence[dict[str, Any]]) -> dict[int, Fault]:
+        """Mask the fields of events in place, field by field; return the first fault of each event that has one."""
+        failed: dict[int, Fault] = {}
+        for name in dict.fromkeys(itertools.chain.from_iterable(events)):
+            if (mask := self._of(name)) is None:
+                continue
+            having = [number for number, event in enumerate(events) if name in event]
+            if mask.action == "drop":
+                for number in having:
+                    del events[number][name]
+                continue
+            values, reasons = mask.of_each([events[number][name] for number in having])
+            for number, value in zip(having, values, strict=True):
+                events[number][name] = value
+            for at, why in reasons.items():
+                failed.setdefault(having[at], (name, why))
+        return failed
+
+    def _objects_inside(self, events: Sequence[dict[str, Any]]) -> dict[int, Fault]:
+        """Mask the fields of events in place, and those inside of them; return the first fault of each event."""
+        failed: dict[int, Fault] = {}
+        for number, event in enumerate(events):
+            faults = list[Fault]()
+            self._object(event, "", faults)
+            if faults:
+                failed[number] = faults[0]
+        return failed
 
     def _object(self, event: dict[str, Any], prefix: str, faults: list[Fault]) -> None:
         """Mask the fields of an object in place."""

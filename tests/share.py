@@ -1,7 +1,8 @@
 """One of the processes that run the tests: it takes what no other process has taken, a module or all tests of a server.
 
 `python share.py FOLDER KIND ARGUMENTS` runs pytest with the arguments. The process takes the modules of its own kind
-first, and then those of the others, so that all processes end together. It tells in FOLDER what it has done.
+first, and then those of the others, the longest first, so that all processes end together. It tells in FOLDER what it
+has done.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import pytest
 
 KINDS = ("plain", "kills", "servers", "Spark")
 """What tests need: nothing, processes to kill, real servers, the JVM."""
+LONGEST_KINDS = ("kills", "servers", "Spark", "plain")
+"""The longer its tests, the earlier a process helps with a kind."""
 END = "end"
 """The file that tells all processes to end: a test that runs Calve in its own process takes a signal for Calve's."""
 SERVERS = ("kafka_broker", "object_store", "opensearch")
@@ -54,7 +57,7 @@ class Share:
 
     def __init__(self, folder: Path, kind: str) -> None:
         self._folder = folder
-        self._order = [kind, *(other for other in reversed(KINDS) if other != kind)]
+        self._order = [kind, *(other for other in LONGEST_KINDS if other != kind)]
         self._kinds: dict[str, str] = {}
         self._outcome = "passed"
         self._told = (folder / f"{os.getpid()}.told").open("w", buffering=1)

@@ -103,7 +103,7 @@ class Progress:
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start Python hundreds of times
-    print(f"Running the tests in {PROCESSES} processes: all of them take some 15 minutes on 2 quiet cores", flush=True)
+    print(f"Running the tests in {PROCESSES} processes: all of them take some 20 minutes on 2 quiet cores", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         progress = Progress(Path(folder))
         running = [_start(Path(folder) / f"{number}", FIRST[number % len(FIRST)]) for number in range(PROCESSES)]

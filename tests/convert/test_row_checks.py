@@ -19,6 +19,7 @@ from calve.convert.row_checks import rule_fault
 from calve.event.columns import EVENT, TYPED
 from calve.event.reject import Code
 from calve.expression import compile_condition
+from calve.table.schema import VariantType
 from kit.tables import plain_rows, table_of
 
 PLACE = iceberg.StructType(iceberg.NestedField(20, "city", iceberg.StringType(), required=False))
@@ -206,9 +207,20 @@ def test_a_required_column_never_becomes_null() -> None:
         (RowRule("r", "b", minimum="false"), "min is for numbers, dates and times"),
         (RowRule("r", "b", max_length=2), "max_length is for texts and lists"),
         (RowRule("r", "s", matches="a", on_failure="null"), "s cannot be NULL"),
+        (RowRule("r", when=compile_condition("/v/a > 1")), "an expression cannot read v: a variant"),
         (RowRule("r", "i", minimum="1"), None),
     ],
 )
 def test_a_rule_that_a_table_cannot_have_is_known(rule: RowRule, fault: str | None) -> None:
-    found = rule_fault(rule, SCHEMA, keys=["s"])
+    schema = Schema(*SCHEMA.fields, iceberg.NestedField(40, "v", VariantType(), required=False))
+    found = rule_fault(rule, schema, keys=["s"])
     assert found is None if fault is None else found and found.startswith(fault)
+
+
+def test_rows_of_a_rule_that_cannot_be_read_are_rejected_with_the_reason() -> None:
+    schema = Schema(*SCHEMA.fields, iceberg.NestedField(40, "v", VariantType(), required=False))
+    rule = RowRule("r", "s", among=("a",), when=compile_condition("/v/a == 1"))
+    found = convert(json_rows([{"id": 0, "s": "b", "v": {"a": 1}}]), rule, schema=schema)
+    assert found.rejects["reason"].to_pylist() == [
+        "rule r: s must be one of a (an expression cannot read v: a variant)"
+    ]

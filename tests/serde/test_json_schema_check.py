@@ -75,14 +75,19 @@ def test_a_value_that_breaks_a_constraint_is_rejected_with_its_path_and_without_
         b'{"s": null, "e": 1}',
         b'{"id": 1, "place": {"city": "secret"}}',
         b'{"id": 2}',
+        b'{"id": 2, "s": "\\ud800"}',
+        b'{"id": 2, "more": ' + b"[" * 5_000 + b"]" * 5_000 + b"}",
     ]
     found = decoded(*texts, validate=True)
-    assert found.rows[EVENT].to_pylist() == [texts[0], texts[3], texts[6]], "what is no JSON has its own reason later"
+    assert found.rows[EVENT].to_pylist() == [texts[0], texts[3], texts[6], texts[8]], (
+        "what is no JSON has its own reason later"
+    )
     assert [(row["row"], row["code"], row["reason"]) for row in found.rejects.to_pylist()] == [
         (1, "UNDECODABLE", "/id: the value is less than the minimum of 1"),
         (2, "UNDECODABLE", '/e: the value is not one of "a", 1 or 2 other candidates'),
         (4, "UNDECODABLE", '"id" is a required property'),
         (5, "UNDECODABLE", '/place/city: "Bern" was expected'),
+        (7, "UNDECODABLE", "a text or key is not valid Unicode, so the constraints cannot be checked"),
     ]
     assert decoded(*texts).rows[EVENT].to_pylist() == texts
 

@@ -50,12 +50,15 @@ class RowRule:
     is_of_many: bool = False
 
     @property
+    def conditions(self) -> list[Condition]:
+        """Its conditions."""
+        return [*([self.when] if self.when else []), *([self.condition[0]] if self.condition else [])]
+
+    @property
     def reads(self) -> frozenset[str]:
         """The columns that it reads, as far as they are known."""
-        conditions = [
-            condition.fields or () for condition in (self.when, self.condition and self.condition[0]) if condition
-        ]
-        return frozenset(name for name in (self.column, *itertools.chain(*conditions)) if name)
+        names = itertools.chain(*(condition.fields or () for condition in self.conditions))
+        return frozenset(name for name in (self.column, *names) if name)
 
     @property
     def demand(self) -> str:

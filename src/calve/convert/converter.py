@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
@@ -20,6 +20,7 @@ from calve.columns.evolved import evolved
 from calve.columns.infer import Inferred, UnknownColumns, may_be_refused
 from calve.columns.node import Kind, Node
 from calve.columns.options import ConvertOptions
+from calve.columns.row_rule import FAILED_RULES
 from calve.columns.unknown_fields import NO_UNKNOWN, UnknownFields
 from calve.columns.widen import widened
 from calve.compiled import events as core
@@ -28,7 +29,7 @@ from calve.convert.by_table import ConvertedRows, TableOfRow, TableOrder, divide
 from calve.convert.defaults import Defaults
 from calve.convert.exact import Exact, ExactResult, rounded
 from calve.convert.overflow import Overflow
-from calve.convert.row_checks import RowChecks, with_tags
+from calve.convert.row_checks import RowChecks
 from calve.convert.scalar import Rounded
 from calve.convert.typed import TypedConverter
 from calve.convert.typed_texts import with_kinds
@@ -224,16 +225,15 @@ class Converter:
         converted, unknown = self._needed(rows, converted)
         if unknown and self._checks and (rejects := self._unwritable(rows, converted, unknown)):
             converted, unknown = self._needed(rows, converted.rejecting(rejects))
-        failed = dict[str, int]()
+        failed, tags = dict[str, int](), dict[int, list[str]]()
         if self._rules and not (unknown and self._checks):  # else the rows are converted again, with new columns
             converted, failed, tags = self._rules.check(converted, self._with_metadata(rows, converted))
-            rows = with_tags(rows, tags) if tags else rows
         nulled = Counter(column for _, (column, _) in converted.nulled)
         reasons = {column: encodable(reason) for _, (column, reason) in reversed(converted.nulled)}
         written_moved = moved.select(np.isin(moved.rows, converted.row))
         rejected, ignored = rejects_table(converted.rejects), converted.ignored.join(written_moved).counts()
         row, lacks = pa.array(converted.row), unknown if unknown else None
-        written, size = self._with_metadata(rows, converted), converted.size_bytes
+        written, size = self._with_metadata(rows, converted, tags), converted.size_bytes
         return ConvertedEvents(written, row, rejected, dict(nulled), lacks, reasons, ignored, size, failed)
 
     def _needed(self, rows: pa.Table, converted: ConvertedRows) -> tuple[ConvertedRows, Inferred]:
@@ -298,8 +298,10 @@ class Converter:
     def _unknown(self) -> UnknownColumns:
         return UnknownColumns(self._table_schema, self._options)
 
-    def _with_metadata(self, events: pa.Table, converted: ConvertedRows) -> pa.Table:
-        """Return the rows with the columns that get metadata of their events."""
+    def _with_metadata(
+        self, events: pa.Table, converted: ConvertedRows, tags: Mapping[int, Sequence[str]] | None = None
+    ) -> pa.Table:
+        """Return the rows with the columns that get metadata of their events, and `Checked.tags`."""
         if not self._metadata:
             return converted.rows
         columns = dict(zip(converted.rows.column_names, converted.rows.columns, strict=True))
@@ -307,6 +309,9 @@ class Converter:
         for name, attribute in self._metadata:
             kind, is_there = self.arrow_schema.field(name).type, attribute in events.column_names
             columns[name] = events[attribute].take(row).cast(kind) if is_there else pa.nulls(len(row), kind)
+            if attribute == FAILED_RULES and tags:
+                names = [", ".join(tags.get(position, ())) or None for position in converted.row.tolist()]
+                columns[name] = pa.array(names, kind)
         return pa.table([columns[name] for name in self.arrow_schema.names], schema=self.arrow_schema)
 
     def _assemble(self, fast: core.FastConverted | None, outcome: ExactResult) -> tuple[pa.Table, RowNumbers]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from pyiceberg.schema import Schema
 
 from calve.arrays import Mask, storage_type
 from calve.columns.options import ConvertOptions
-from calve.columns.row_rule import FAILED_RULES, RowRule
+from calve.columns.row_rule import RowRule
 from calve.convert.by_table import ConvertedRows
 from calve.convert.exact import Exact
 from calve.event import duckdb_session
@@ -25,8 +25,9 @@ from calve.event.json_text import to_json
 from calve.event.reject import Code, Reject, cut
 from calve.expression import Condition
 from calve.table.arrow_schema import arrow_type
+from calve.table.schema import VariantType
 
-__all__ = ["Checked", "RowChecks", "column_type", "rule_fault", "with_tags"]
+__all__ = ["Checked", "RowChecks", "column_type", "rule_fault"]
 
 _Test = Callable[[pa.ChunkedArray], pa.ChunkedArray]
 """Returns for each value whether it follows a rule; null for NULL."""
@@ -63,6 +64,8 @@ def rule_fault(rule: RowRule, schema: Schema, keys: Collection[str] = ()) -> str
             _tests(rule, kind)
         except _UnusableError as error:
             return str(error)
+    if variants := _variants(rule, schema):
+        return f"an expression cannot read {', '.join(variants)}: a variant"
     field = next((field for field in schema.fields if field.name == rule.column), None)
     if rule.on_failure == "null" and ((field is not None and field.required) or rule.column in keys):
         return f"{rule.column} cannot be NULL: on_failure: null is for optional columns outside the key"
@@ -83,6 +86,16 @@ def column_type(schema: Schema, path: str) -> iceberg.IcebergType | None:
         fields = struct.fields
 
 
+def _variants(rule: RowRule, schema: Schema) -> list[str]:
+    """Return the columns that a condition of a rule reads, and cannot."""
+    names = {name for condition in rule.conditions for name in condition.fields or ()}
+    return [field.name for field in schema.fields if field.name in names and isinstance(field.field_type, VariantType)]
+
+
+def _lacks_column(schema: Schema, rule: RowRule) -> bool:
+    return any(column_type(schema, name) is None for name in rule.reads)
+
+
 class RowChecks:
     """The rules of one table.
 
@@ -92,7 +105,7 @@ class RowChecks:
     """
 
     def __init__(self, rules: Sequence[RowRule], schema: Schema) -> None:
-        used = [rule for rule in rules if not rule.is_of_many or all(column_type(schema, name) for name in rule.reads)]
+        used = [rule for rule in rules if not (rule.is_of_many and _lacks_column(schema, rule))]
         # What becomes NULL is NULL for the other rules.
         self._checks = [_Check(rule, schema) for rule in sorted(used, key=lambda rule: rule.on_failure != "null")]
 
@@ -124,12 +137,6 @@ class RowChecks:
         return Checked(converted, {check.rule.name: failed[check.rule.name] for check in self._checks}, tags)
 
 
-def with_tags(events: pa.Table, tags: Mapping[int, Sequence[str]]) -> pa.Table:
-    """Return events with the names of the rules with which they are written, as `Checked.tags`."""
-    names = [", ".join(tags[row]) if row in tags else None for row in range(len(events))]
-    return events.append_column(FAILED_RULES, pa.array(names, pa.string()))
-
-
 class _Check:
     """One rule for one table."""
 
@@ -138,9 +145,10 @@ class _Check:
         fault = rule_fault(rule, schema)
         self._kind = column_type(schema, rule.column)
         try:
-            self._tests = _tests(rule, self._kind) if self._kind else []
+            self._tests = [] if self._kind is None else _tests(rule, self._kind)
         except _UnusableError:
             self._tests = [pc.is_null]  # no value follows the rule
+        self._is_readable = not _variants(rule, schema)
         self.sets_null = rule.on_failure == "null" and not fault
         code = Code.EXPECTATION_STOPS if rule.on_failure == "fail" else Code.EXPECTATION_FAILED
         text = f"rule {rule.name}: {cut(rule.demand)}"
@@ -148,8 +156,8 @@ class _Check:
 
     def fails(self, rows: pa.Table) -> Mask:
         """Return which rows do not follow the rule."""
-        follows = np.ones(len(rows), bool)
-        if self._kind:
+        follows = np.full(len(rows), self._is_readable)
+        if self._kind is not None:
             values = _column(rows, self.rule.column)
             for test in self._tests:
                 follows &= pc.fill_null(test(values), True).to_numpy()
@@ -160,7 +168,7 @@ class _Check:
         if self.rule.condition:
             follows &= _evaluated(self.rule.condition[0], rows)
         fails: Mask = ~follows
-        return fails & _evaluated(self.rule.when, rows) if self.rule.when and fails.any() else fails
+        return fails & _evaluated(self.rule.when, rows) if self.rule.when and self._is_readable else fails
 
 
 def _tests(rule: RowRule, kind: iceberg.IcebergType) -> list[_Test]:

@@ -52,8 +52,11 @@ class SchemaCheck:
             value = json.loads(text)
         except (ValueError, RecursionError):
             return None  # conversion knows the reason
-        if self._validator.is_valid(value):
+        try:
+            error = None if self._validator.is_valid(value) else next(iter(self._validator.iter_errors(value)))
+        except ValueError:  # half a surrogate pair
+            return "a text or key is not valid Unicode, so the constraints cannot be checked"
+        if error is None:
             return None
-        error = next(iter(self._validator.iter_errors(value)))
         path = "".join(f"/{step}" for step in error.instance_path)
         return f"{path}: {error.message}" if path else str(error.message)

@@ -128,10 +128,12 @@ def run(who: str, broker: Kafka, folder: Path, changes: Changes, home: Path | No
 
 
 def compare(results: Results) -> Report:
-    """Compare with the target."""
+    """Compare with the targets."""
     report = Report("upserts", "Debezium's changes into an Iceberg table")
     if "flink" in results and MODES[0] in results:
         report.target("times the rate of Flink", ratio(results, "events/s", MODES[0], "flink"), least=3)
+    if {*MODES[:2]} <= results.keys():
+        report.target("times the CPU of equality deletes", ratio(results, "CPU s/M", *MODES[:2]), most=1.4)
     return report
 
 

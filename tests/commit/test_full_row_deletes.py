@@ -5,18 +5,21 @@ from __future__ import annotations
 import collections
 import math
 import random
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
-from calve.commit import full_row_search
+from calve.arrays import RowNumbers
+from calve.commit import full_row_deletes, full_row_search
 from calve.commit.fence import append
-from calve.commit.full_row_deletes import _around
+from calve.commit.full_row_deletes import _around, _Hits
 from calve.commit.full_row_search import FullRowSearch
 from calve.commit.key_search import SearchedFile
 from calve.commit.mark import CommitTarget, Mark
@@ -223,6 +226,32 @@ def test_the_size_of_each_part_is_taken_once_however_many_small_files_there_are(
     paths = [f"{number}" for number in range(100)]
     assert list(search.find([SearchedFile(path, 1, {}, {}) for path in paths], lambda _: pa.array([]).to_numpy())) == []
     assert measured == paths
+
+
+def test_the_deleted_rows_of_a_file_are_asked_for_once_however_many_parts_it_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked, seen = [], []
+
+    def deleted(_java: Any, _name: str, path: str) -> bytes:
+        asked.append(path)
+        return np.array([7], "<i8").tobytes()
+
+    class Parts:
+        def matching(self, files: list[str]) -> list[str]:
+            return files
+
+        def find(self, files: list[str], hidden: Callable[[str], RowNumbers]) -> Iterator[tuple[str, RowNumbers]]:
+            for part, path in enumerate(files):
+                seen.append((path, hidden(path).tolist()))
+                yield path, np.array([part])
+
+    monkeypatch.setattr(full_row_deletes, "called", deleted)
+    hits = _Hits(None)
+    hits.deleted = {"old"}
+    hits.add(Parts(), ["old", "old", "new", "old"])  # type: ignore[arg-type, list-item]
+    assert seen == [("old", [7]), ("old", [7, 0]), ("new", []), ("old", [7, 0, 1])]
+    assert asked == ["old"]
 
 
 def test_a_delete_that_is_older_than_a_column_takes_an_older_row_before_one_of_a_later_batch(tmp_path: Path) -> None:

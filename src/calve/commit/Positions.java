@@ -1,3 +1,4 @@
+import java.lang.reflect.Method;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayList;
@@ -17,6 +18,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.function.Function;
 import java.util.function.LongConsumer;
 import java.util.function.Supplier;
+import org.apache.iceberg.BaseFileScanTask;
 import org.apache.iceberg.BaseTable;
 import org.apache.iceberg.BaseTransaction;
 import org.apache.iceberg.ContentFile;
@@ -27,6 +29,7 @@ import org.apache.iceberg.FileContent;
 import org.apache.iceberg.FileFormat;
 import org.apache.iceberg.FileScanTask;
 import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.ManifestContent;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.ManifestFiles;
 import org.apache.iceberg.PartitionSpec;
@@ -45,7 +48,10 @@ import org.apache.iceberg.encryption.EncryptingFileIO;
 import org.apache.iceberg.io.CloseableIterable;
 import org.apache.iceberg.io.DeleteWriteResult;
 import org.apache.iceberg.io.FanoutPositionOnlyDeleteWriter;
+import org.apache.iceberg.io.IOUtil;
+import org.apache.iceberg.io.InputFile;
 import org.apache.iceberg.io.OutputFileFactory;
+import org.apache.iceberg.io.SeekableInputStream;
 import org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.JsonNode;
 import org.apache.iceberg.shaded.com.fasterxml.jackson.databind.node.ArrayNode;
@@ -65,6 +71,9 @@ public class Positions {
 
   /** Of more positions their delete file is not written again, if it may stay. */
   private static final long MOST_CARRIED = 1000000;
+
+  /** What the commits of this process have read of manifests. */
+  private static final Manifests MANIFESTS = new Manifests();
 
   private BaseTable table;
   private int version;
@@ -86,21 +95,16 @@ public class Positions {
     if (head != null) {
       Set partitions = partitions(deletes);
       List columns = numbers(ids);
-      CloseableIterable planned = scan(columns).planFiles();
-      try {
-        for (Iterator each = planned.iterator(); each.hasNext();) {
-          FileScanTask task = (FileScanTask) each.next();
-          DataFile file = (DataFile) task.file();
-          if (partitions == null || partitions.contains(partition(file))) {
-            if (!isPlain(file)) {
-              return "null";
-            }
-            tasks.put(file.location(), task);
-            files.add(described(file, columns));
+      for (Iterator each = planned(columns).iterator(); each.hasNext();) {
+        FileScanTask task = (FileScanTask) each.next();
+        DataFile file = (DataFile) task.file();
+        if (partitions == null || partitions.contains(partition(file))) {
+          if (!isPlain(file)) {
+            return "null";
           }
+          tasks.put(file.location(), task);
+          files.add(described(file, columns));
         }
-      } finally {
-        planned.close();
       }
     }
     return JsonUtil.mapper().writeValueAsString(files);
@@ -116,19 +120,13 @@ public class Positions {
     begin(transaction, branch);
     List files = new ArrayList();
     if (head != null) {
-      TableScan scan = (TableScan) table.newScan().useSnapshot(head.snapshotId()).planWith(THIS_THREAD);
-      CloseableIterable planned = scan.planFiles();
-      try {
-        for (Iterator each = planned.iterator(); each.hasNext();) {
-          FileScanTask task = (FileScanTask) each.next();
-          if (!isPlain(task.file())) {
-            return "null";
-          }
-          tasks.put(task.file().location(), task);
-          files.add(withDeletes(task));
+      for (Iterator each = planned(Collections.emptyList()).iterator(); each.hasNext();) {
+        FileScanTask task = (FileScanTask) each.next();
+        if (!isPlain(task.file())) {
+          return "null";
         }
-      } finally {
-        planned.close();
+        tasks.put(task.file().location(), task);
+        files.add(withDeletes(task));
       }
     }
     List line = new ArrayList();
@@ -235,15 +233,13 @@ public class Positions {
       return false;
     }
     Set wanted = new HashSet(paths);
-    CloseableIterable planned = scan(new ArrayList()).planFiles();
-    for (Iterator each = planned.iterator(); each.hasNext();) {
+    for (Iterator each = planned(Collections.emptyList()).iterator(); each.hasNext();) {
       FileScanTask task = (FileScanTask) each.next();
       live.add(task.file().location());
       if (wanted.contains(task.file().location())) {
         tasks.put(task.file().location(), task);
       }
     }
-    planned.close();
     return tasks.size() == wanted.size() && SnapshotUtil.isAncestorOf(table, head.snapshotId(), snapshot);
   }
 
@@ -383,7 +379,7 @@ public class Positions {
 
   /** The number of a file's partition: an equality delete applies to files of the same spec and values. */
   private Object number(ContentFile file, Map partitions) {
-    Object key = Arrays.asList(new Object[] {Integer.valueOf(file.specId()), partition(file)});
+    Object key = specAndPartition(file);
     Object number = partitions.get(key);
     if (number == null) {
       number = Integer.valueOf(partitions.size());
@@ -399,6 +395,33 @@ public class Positions {
       }
     }
     return false;
+  }
+
+  /**
+   * The data files of the branch, which keep the bounds of some columns, each with the deletes that apply to it: what a scan
+   * plans, from the manifests that earlier plans have read, and new ones.
+   */
+  private List planned(List columns) throws Exception {
+    List planned = new ArrayList();
+    Deletes deletes = new Deletes();
+    for (Iterator each = head.deleteManifests(table.io()).iterator(); each.hasNext();) {
+      deletes.add(MANIFESTS.files(table, (ManifestFile) each.next(), Collections.emptyList()));
+    }
+    if (deletes.hasKeys) { // only a scan compares their bounds with those of data files
+      CloseableIterable scanned = scan(columns).planFiles();
+      for (Iterator each = scanned.iterator(); each.hasNext();) {
+        planned.add(each.next());
+      }
+      scanned.close();
+      return planned;
+    }
+    for (Iterator each = head.dataManifests(table.io()).iterator(); each.hasNext();) {
+      for (Iterator files = MANIFESTS.files(table, (ManifestFile) each.next(), columns).iterator(); files.hasNext();) {
+        DataFile file = (DataFile) files.next();
+        planned.add(new BaseFileScanTask(file, deletes.of(file), null, null, null));
+      }
+    }
+    return planned;
   }
 
   /** A scan of the branch that keeps the bounds of some columns. */
@@ -429,6 +452,11 @@ public class Positions {
 
   private Object partition(ContentFile file) {
     return StructLikeWrapper.forType(spec(file).partitionType()).set(file.partition());
+  }
+
+  /** A file's partition, for comparisons with those of other specs, too. */
+  private List specAndPartition(ContentFile file) {
+    return Arrays.asList(new Object[] {Integer.valueOf(file.specId()), partition(file)});
   }
 
   private PartitionSpec spec(ContentFile file) {
@@ -572,6 +600,7 @@ public class Positions {
     ByteBuffer many = ByteBuffer.wrap(counts).order(ByteOrder.LITTLE_ENDIAN);
     ByteBuffer each = ByteBuffer.wrap(positions).order(ByteOrder.LITTLE_ENDIAN);
     long written = 0;
+    readVectors(paths);
     for (Iterator nodes = JsonUtil.mapper().readTree(paths).elements(); nodes.hasNext();) {
       String path = ((JsonNode) nodes.next()).textValue();
       FileScanTask task = (FileScanTask) tasks.get(path);
@@ -586,6 +615,21 @@ public class Positions {
       }
     }
     return written;
+  }
+
+  /** Read the vectors of those of some files (JSON) that are planned; else each is read when it is needed. */
+  public void readVectors(String paths) throws Exception {
+    List vectors = new ArrayList();
+    for (Iterator nodes = JsonUtil.mapper().readTree(paths).elements(); nodes.hasNext();) {
+      FileScanTask task = (FileScanTask) tasks.get(((JsonNode) nodes.next()).textValue());
+      for (Iterator each = task == null ? Collections.emptyIterator() : task.deletes().iterator(); each.hasNext();) {
+        DeleteFile file = (DeleteFile) each.next();
+        if (isVector(file)) {
+          vectors.add(file);
+        }
+      }
+    }
+    loader.readVectors(vectors);
   }
 
   /** The rows of a file that deletes by position hide; null without such deletes. */
@@ -679,12 +723,52 @@ public class Positions {
     return OutputFileFactory.builderFor(table, 0, System.nanoTime()).format(format).suffix("deletes").build();
   }
 
-  /** Reads each delete file once: on version 2 one has the rows of many data files. */
+  /** Reads each delete file once: one has the rows of many data files, or their vectors. */
   private static class Loader extends BaseDeleteLoader {
+    private final Function opener;
     private final Map loaded = new HashMap();
+    private final Map vectors = new HashMap();
 
     Loader(Function opener) {
       super(opener, THIS_THREAD);
+      this.opener = opener;
+    }
+
+    /** Read vectors, those of one Puffin file one after another. */
+    void readVectors(List files) throws Exception {
+      Collections.sort(files, new ByPlace());
+      Method decode = // Janino calls no static method of an interface
+          PositionDeleteIndex.class.getMethod("deserialize", new Class[] {byte[].class, DeleteFile.class});
+      String location = null;
+      SeekableInputStream stream = null;
+      try {
+        for (Iterator each = files.iterator(); each.hasNext();) {
+          DeleteFile file = (DeleteFile) each.next();
+          if (vectors.containsKey(name(file))) {
+            continue;
+          }
+          if (!file.location().equals(location)) {
+            if (stream != null) {
+              stream.close();
+            }
+            location = file.location();
+            stream = ((InputFile) opener.apply(file)).newStream();
+          }
+          byte[] bytes = new byte[file.contentSizeInBytes().intValue()];
+          stream.seek(file.contentOffset().longValue());
+          IOUtil.readFully(stream, bytes, 0, bytes.length);
+          vectors.put(name(file), decode.invoke(null, new Object[] {bytes, file}));
+        }
+      } finally {
+        if (stream != null) {
+          stream.close();
+        }
+      }
+    }
+
+    public PositionDeleteIndex loadPositionDeletes(Iterable files, CharSequence path) {
+      Object vector = vectors.get(name((DeleteFile) files.iterator().next()));
+      return vector == null ? super.loadPositionDeletes(files, path) : (PositionDeleteIndex) vector;
     }
 
     protected boolean canCache(long size) {
@@ -698,6 +782,121 @@ public class Positions {
         loaded.put(key, value);
       }
       return value;
+    }
+  }
+
+  /**
+   * The live files of manifests, for later plans: a commit adds a few manifests to those that an earlier one has read, and a
+   * manifest never changes. What its files inherit is in the list of manifests, so the same one may have several entries.
+   */
+  private static class Manifests {
+    /** About 25 MB. */
+    private static final int MOST_FILES = 50000;
+
+    private final LinkedHashMap known = new LinkedHashMap(16, 0.75f, true); // in the order of use
+    private int files;
+
+    /** The live files; data files keep the bounds of some columns. */
+    List files(BaseTable table, ManifestFile manifest, List columns) throws Exception {
+      PartitionSpec spec = (PartitionSpec) table.specs().get(Integer.valueOf(manifest.partitionSpecId()));
+      Object name = Arrays.asList(new Object[] {
+          manifest.path(), Long.valueOf(manifest.sequenceNumber()), manifest.firstRowId(), spec.partitionType(), columns});
+      List found = find(name);
+      if (found == null) {
+        found = read(table, manifest, columns);
+        keep(name, found);
+      }
+      return found;
+    }
+
+    private static List read(BaseTable table, ManifestFile manifest, List columns) throws Exception {
+      List found = new ArrayList();
+      Set kept = new HashSet(columns);
+      boolean isData = manifest.content() == ManifestContent.DATA;
+      CloseableIterable files = isData
+          ? (CloseableIterable) ManifestFiles.read(manifest, table.io(), table.specs())
+          : (CloseableIterable) ManifestFiles.readDeleteManifest(manifest, table.io(), table.specs());
+      try {
+        for (Iterator each = files.iterator(); each.hasNext();) {
+          ContentFile file = (ContentFile) each.next();
+          found.add(!isData ? file : kept.isEmpty() ? file.copyWithoutStats() : file.copyWithStats(kept));
+        }
+      } finally {
+        files.close();
+      }
+      return found;
+    }
+
+    private synchronized List find(Object name) {
+      return (List) known.get(name);
+    }
+
+    private synchronized void keep(Object name, List found) {
+      List before = (List) known.put(name, found);
+      files += found.size() - (before == null ? 0 : before.size());
+      for (Iterator oldest = known.values().iterator(); files > MOST_FILES; oldest.remove()) {
+        files -= ((List) oldest.next()).size();
+      }
+    }
+  }
+
+  /** The deletes by position of a snapshot, by what they apply to (specification, "Scan Planning"). */
+  private class Deletes {
+    private final Map vectors = new HashMap();
+    private final Map others = new HashMap();
+
+    /** Whether there are equality deletes, too. */
+    private boolean hasKeys;
+
+    void add(List files) {
+      for (Iterator each = files.iterator(); each.hasNext();) {
+        DeleteFile file = (DeleteFile) each.next();
+        if (isVector(file)) {
+          vectors.put(file.referencedDataFile(), file);
+          continue;
+        }
+        hasKeys |= file.content() == FileContent.EQUALITY_DELETES;
+        String path = ContentFileUtil.referencedDataFileLocation(file);
+        Object key = path == null ? (Object) specAndPartition(file) : path;
+        List found = (List) others.get(key);
+        if (found == null) {
+          found = new ArrayList();
+          others.put(key, found);
+        }
+        found.add(file);
+      }
+    }
+
+    /** Those that apply to a data file: its vector, which has the positions of all others, else those that are not older. */
+    DeleteFile[] of(DataFile file) {
+      Object vector = vectors.get(file.location());
+      if (vector != null) {
+        return new DeleteFile[] {(DeleteFile) vector};
+      }
+      List found = new ArrayList();
+      if (!others.isEmpty()) {
+        addNewer((List) others.get(specAndPartition(file)), file, found);
+        addNewer((List) others.get(file.location()), file, found);
+      }
+      return (DeleteFile[]) found.toArray(new DeleteFile[0]);
+    }
+
+    private void addNewer(List deletes, DataFile file, List found) {
+      for (Iterator each = deletes == null ? Collections.emptyIterator() : deletes.iterator(); each.hasNext();) {
+        DeleteFile delete = (DeleteFile) each.next();
+        if (delete.dataSequenceNumber().longValue() >= file.dataSequenceNumber().longValue()) {
+          found.add(delete);
+        }
+      }
+    }
+  }
+
+  private static class ByPlace implements Comparator {
+    public int compare(Object one, Object other) {
+      DeleteFile file = (DeleteFile) one;
+      DeleteFile next = (DeleteFile) other;
+      int order = file.location().compareTo(next.location());
+      return order == 0 ? file.contentOffset().compareTo(next.contentOffset()) : order;
     }
   }
 

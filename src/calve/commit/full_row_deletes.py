@@ -104,21 +104,23 @@ class _Hits:
 
     def __init__(self, java: Any) -> None:
         self._java = java
+        self._hidden: dict[str, list[RowNumbers]] = {}
         self.rows: list[tuple[str, RowNumbers]] = []
         self.deleted: set[str] = set()
         self.missing = 0
 
     def add(self, search: FullRowSearch, files: Sequence[SearchedFile]) -> None:
         """Add the rows that a search finds in files."""
-        for path, rows in search.find(search.matching(files), self._hidden):
+        for path, rows in search.find(search.matching(files), self._hidden_rows):
             self.rows.append((path, rows))
+            self._hidden[path].append(rows)
 
-    def _hidden(self, path: str) -> RowNumbers:
+    def _hidden_rows(self, path: str) -> RowNumbers:
         """Return the rows of a file that are deleted, or will be."""
-        rows = [numbers for file, numbers in self.rows if file == path]
-        if path in self.deleted:
-            rows.append(np.frombuffer(called(self._java, "deleted", path), "<i8"))
-        return np.concatenate([np.zeros(0, np.int64), *rows])
+        if path not in self._hidden:
+            positions = called(self._java, "deleted", path) if path in self.deleted else b""
+            self._hidden[path] = [np.frombuffer(positions, "<i8")]
+        return np.concatenate(self._hidden[path])
 
 
 def _in_table(plan: BranchPlan, search: FullRowSearch, hits: _Hits) -> list[SearchedFile]:

@@ -43,6 +43,7 @@ def older_files(java: Any, positions: Mapping[str, RowNumbers]) -> list[OlderFil
     described = json.loads(called(java, "olderFiles", json.dumps(list(positions))))
     if described is None:
         raise UnsearchableError("equality deletes apply to older rows")
+    called(java, "readVectors", json.dumps([path for path, *_ in described]))
     older = []
     for path, first_row_id, has_deletes in described:
         bits = np.frombuffer(called(java, "hidden", path) if has_deletes else b"", np.uint8)

@@ -231,7 +231,8 @@ def test_the_size_of_each_part_is_taken_once_however_many_small_files_there_are(
 def test_the_deleted_rows_of_a_file_are_asked_for_once_however_many_parts_it_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked, seen = [], []
+    asked: list[str] = []
+    seen: list[tuple[str, list[int]]] = []
 
     def deleted(_java: Any, _name: str, path: str) -> bytes:
         asked.append(path)

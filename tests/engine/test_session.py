@@ -184,7 +184,8 @@ def wait_until(condition: Callable[[], bool]) -> None:
 @pytest.mark.spark
 @pytest.mark.crash
 def test_a_session_of_somebody_else_is_left_alone_and_one_that_was_stopped_can_be_followed_by_another() -> None:
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    quick = "--conf spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 pyspark-shell"
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYSPARK_SUBMIT_ARGS": quick}
     ran = subprocess.run(
         [sys.executable, "-c", OF_OTHERS],
         env=environment,

@@ -44,6 +44,14 @@ TABLES: dict[str, tuple[int, str, dict[str, list[Any]]]] = {
     "keys.v3": (3, "equality-delete", KINDS | NANOS | SPECIAL),
 }
 BY_POSITION = ("positions.v2", "vectors.v3")
+NESTED = {
+    "positions.v2": PLACES[1::2],
+    "keys.v2": PLACES[2::2],
+    "vectors.v3": PLACES[2::2],
+    "keys.v3": PLACES[1::2],
+}
+"""Where the types of a table are beside a column of their own: each type of both versions is in each of these places in a
+table whose rows are deleted by position, and in one by key."""
 PARTITIONS = {"keys.v3": ("time", "timestamp_ns", "timestamptz_ns", "uuid")}
 """The types of the columns that a table is partitioned by: readers take their values from the table's metadata."""
 INSERTED = {1: 0, 2: 1, 3: 2, 4: None}
@@ -55,7 +63,8 @@ CHANGED = {1: 1, 2: None, 4: 0}
 def columns(table: str) -> dict[str, tuple[str, str]]:
     """The type and the place of each column; variants are in no list or map, and types that are always null alone."""
     kinds = TABLES[table][2]
-    pairs = [(kind, place) for kind in kinds for place in (PLACES[:2] if kind in SPECIAL else PLACES)]
+    places = (PLACES[0], *NESTED[table])
+    pairs = [(kind, place) for kind in kinds for place in (PLACES[:2] if kind in SPECIAL else places)]
     return {f"c{number}": pair for number, pair in enumerate(pairs)}
 
 

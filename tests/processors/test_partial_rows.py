@@ -37,6 +37,7 @@ def test_an_update_is_not_filled_where_its_table_has_the_column() -> None:
     wanted = [{"id": number, "name": "n", "tenant": "a", **note} for number, note in enumerate(notes, 1)]
     processed = chain(FILL).run(rows)
     assert list(map(json.loads, processed.rows[EVENT].to_pylist())) == wanted
+    assert len(chain(FILL).run(rows.slice(0, 0)).rows) == 0
     copied = chain(COPY).run(rows).rows[EVENT].to_pylist()
     assert [json.loads(event).get("note") for event in copied] == [None, "own", "n", None, None]
     overwritten = {"add_entries": {"entries": [{"key": "note", "value": "x", "overwrite_if_key_exists": True}]}}

@@ -237,6 +237,28 @@ next:
     assert routed.rows[TYPED].to_pylist() == [{"m": 1}]
 
 
+def test_a_typed_row_that_a_fed_pipeline_cannot_read_as_text_is_a_dead_letter_of_its_sink() -> None:
+    text = """\
+web:
+  source: {file: {path: "*.parquet"}}
+  sink:
+    - iceberg: {table_identifier: t.all, auto_create: true}
+    - pipeline: {name: next}
+next:
+  source: {pipeline: {name: web}}
+  processor: [lowercase_string: {with_keys: [n]}]
+  sink: [iceberg: {table_identifier: t.t, auto_create: true}]
+"""
+    flow = Flow(text)
+    values = pa.array([b"Good", b"\xff"], pa.binary()).view(pa.string())
+    rows = pa.table({TYPED: pa.StructArray.from_arrays([values], ["n"])})
+    parts = list(flow.path.route(flow.path.process(flow.path.decode(rows))))
+    assert [
+        sum(len(routed.rows) for routed in parts if routed.shares[0][0].table == table) for table in ("t.all", "t.t")
+    ] == [2, 1]
+    assert [(letter["sink"], letter["code"]) for letter in flow.letters] == [("next.iceberg", "MALFORMED")]
+
+
 def test_changes_keep_their_order_behind_a_processor_that_splits() -> None:
     changes = "identifier_columns: [text], operation: UPSERT, auto_create: true"
     flow = Flow(YAML.replace("auto_create: true", changes).replace("operation: UPSERT", "upsert: true"))

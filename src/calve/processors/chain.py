@@ -173,7 +173,7 @@ class Chain:
             return [(self, every)]
         schemas = whole_array(events[SCHEMA].unify_dictionaries())
         idle = [self._idle(effects, text) for text in schemas.dictionary.to_pylist()]
-        if not any(idle):
+        if not any(idle) or not len(events):
             return [(self, every)]
         is_update = pc.fill_null(pc.equal(events[OPERATION_ATTRIBUTE], "update"), False).to_numpy()
         codes = np.where(is_update, pc.fill_null(schemas.indices, len(idle)).to_numpy(), len(idle))

@@ -262,6 +262,7 @@ class EventPath:
         for branch, entering in stream.entering(rows, routed.forks):
             if branch.chain and branch.has_any_of(self._only):
                 processed = self._run(branch.chain, entering)
+                branch.reject(entering, processed.malformed, self._reject)
                 branch.reject(processed.failed_rows, processed.failed, self._reject)
                 yield from self._follow(branch, self._in_order(processed.rows))
 

@@ -45,8 +45,8 @@ GOOD = (
 MANY = '{"k": "wide", "id": @, ' + ", ".join(f'"f{each}": 1' for each in range(1_050)) + "}"
 CODES = {*KINDS.values(), Code.TOO_MANY_COLUMNS}
 ELSEWHERE = {Code.EXPRESSION_ERROR, Code.SINK_REFUSED, Code.UNDECODABLE, Code.UNKNOWN_SCHEMA, Code.UNPROCESSABLE}
-ELSEWHERE |= {Code.KEY_MISMATCH}
-"""They need an OpenSearch, a Kafka, a schema registry, or a bug; tests of these have them."""
+ELSEWHERE |= {Code.KEY_MISMATCH, Code.EXPECTATION_FAILED, Code.EXPECTATION_STOPS}
+"""They need rules, an OpenSearch, a Kafka, a schema registry, or a bug; tests of these have them."""
 _NUMBER = re.compile(rb'"(?:id|p)": (\d+)')
 _YAML = """
 poison:

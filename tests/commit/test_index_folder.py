@@ -92,6 +92,15 @@ def test_a_damaged_index_begins_anew_and_says_so(tmp_path: Path, caplog: pytest.
 
 
 @needs_core
+def test_a_key_of_other_columns_is_not_found_by_the_index_of_the_one_before(tmp_path: Path) -> None:
+    table, keys = table_of(tmp_path, "long"), keys_in(tmp_path)
+    file = written(table, [(49 - number,) for number in range(50)])
+    wanted = rows_of(table, [(7,)] * 8).slice(7)  # 7 in both columns
+    hits = [keys.find(KeySearch(table, [number], [(1, wanted)]), _Plan({file.path: 50})) for number in (1, 4, 1)]
+    assert [[rows.tolist() for _, rows in found or ()] for found in hits] == [[[42]], [[7]], [[42]]]
+
+
+@needs_core
 def test_a_disk_that_refuses_is_no_reason_to_stop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

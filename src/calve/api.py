@@ -22,12 +22,13 @@ from calve.errors import CalveError, RunError, SettingsError
 from calve.observe.report import PipelineReport
 from calve.observe.status_file import read_reports
 from calve.observe.watch import Watch
+from calve.operate.configuration import Config, parsed
 from calve.operate.dry_run import Trial, dry_run
 from calve.operate.probe import check
 from calve.operate.quick import written_pipeline
 from calve.operate.write_rows import WrittenBatches, as_table
-from calve.pipeline.plugins import PLUGINS, declared
-from calve.settings import Parsed, SettingsErrors, only, parse, parse_text
+from calve.pipeline.plugins import declared
+from calve.settings import SettingsErrors, only
 from calve.sources.file.sample import sample_lines, sample_values
 
 __all__ = [
@@ -44,8 +45,6 @@ __all__ = [
     "validate",
     "write_rows",
 ]
-
-Config = str | Path | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -97,14 +96,14 @@ def run(
         RunError: A pipeline failed; the others have run to their end. It has the `reports`.
         CalveError: Nothing could be started.
     """
-    parsed = _parsed(config)
+    configuration = parsed(config)
     settings = dict(conf or {})
     master = settings.pop("spark.master", None)
     options = pipelines_run.RunOptions(str(state), master, settings, once, give_up_after, allow_empty=True)
     with Watch() as watch:
         watch.stop = stop or watch.stop
         with ThreadPoolExecutor(1, "calve-run") as thread:  # PySpark handles SIGINT if it starts on the main thread
-            ended = thread.submit(pipelines_run.run, parsed.pipelines, options, watch)
+            ended = thread.submit(pipelines_run.run, configuration.pipelines, options, watch)
             try:
                 failed = ended.result() != 0
             except KeyboardInterrupt:
@@ -124,12 +123,12 @@ def validate(config: Config, *, connect: bool = False) -> Validation:
         connect: Also connect to catalogs and sources, and write and remove a small file in the location of the tables.
     """
     try:
-        parsed = _parsed(config)
+        configuration = parsed(config)
     except SettingsErrors as wrong:
         return Validation(errors=list(map(str, wrong.problems)))
-    names = [name for pipeline in parsed.pipelines for name in (pipeline.name, *pipeline.feeds)]
-    errors = check(parsed.pipelines) if connect else []
-    return Validation(names, errors, list(map(str, parsed.warnings)))
+    names = [name for pipeline in configuration.pipelines for name in (pipeline.name, *pipeline.feeds)]
+    errors = check(configuration.pipelines) if connect else []
+    return Validation(names, errors, list(map(str, configuration.warnings)))
 
 
 def try_events(
@@ -152,7 +151,7 @@ def try_events(
         SettingsError: The configuration is wrong, or the pipeline or metadata has another name.
         CalveError: The pipeline would not start, or a catalog does not answer.
     """
-    settings = only(_parsed(config).pipelines, pipeline)
+    settings = only(parsed(config).pipelines, pipeline)
     given = list(events)
     if (
         given
@@ -205,14 +204,6 @@ def write_rows(
         hint = "calve dlq show has the reasons"
         raise CalveError(f"Rows of {table} were rejected: {counts}", step="write", target=table, hint=hint)
     return sum(report.run.rows.values())
-
-
-def _parsed(config: Config) -> Parsed:
-    if isinstance(config, Mapping):
-        return parse_text(msgspec.json.encode(config).decode(), PLUGINS, "config")
-    if isinstance(config, str) and "\n" in config:
-        return parse_text(config, PLUGINS, "config")
-    return parse(config, PLUGINS)
 
 
 def _line(event: Mapping[str, Any] | str | bytes) -> bytes:

@@ -227,12 +227,12 @@ def test_dead_letters_go_to_a_prefix(dlq: str, prefix: str) -> None:
         ("table_identifier: a.b, catalog: {type: rest}", "catalog: a catalog of type rest needs `uri`"),
         (
             "table_identifier: a.b, catalog: {type: rset, uri: x}",
-            "catalog.type: must be one of rest, jdbc, hadoop, hive, glue, nessie, bigquery; "
+            "catalog.type: must be one of rest, jdbc, hadoop, hive, glue, nessie, bigquery, spark; "
             "for any other catalog set `catalog-impl`",
         ),
         (
             "table_identifier: a.b, catalog: {name: x}",
-            "catalog: needs either `type` (rest, jdbc, hadoop, hive, glue, nessie, bigquery) or `catalog-impl`; "
+            "catalog: needs either `type` (rest, jdbc, hadoop, hive, glue, nessie, bigquery, spark) or `catalog-impl`; "
             "without `catalog` Calve uses its embedded catalog",
         ),
         ("table_identifier: a.b, on_type_mismatch: drop", "on_type_mismatch: expected one of null, dlq, found 'drop'"),

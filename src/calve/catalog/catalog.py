@@ -22,6 +22,7 @@ from calve.catalog.diagnose import disk_explained, not_opened
 from calve.catalog.namespaces import unless
 from calve.catalog.probe import SCHEMA, TableStorage, has_staged_files, try_storing
 from calve.catalog.retry import retried
+from calve.catalog.session_catalogs import in_session
 from calve.catalog.sqlite import embedded
 from calve.catalog.steady import Steady
 from calve.catalog.trust import Trust
@@ -65,7 +66,7 @@ class Catalog:
 
     def __init__(self, spark: Engine, properties: Mapping[str, str]) -> None:
         self.spark = spark
-        settings = dict(properties) or embedded(Path("lakehouse"))
+        settings = in_session(spark, properties) or embedded(Path("lakehouse"))
         self.name = settings.pop("name", "iceberg")
         self.properties = _PATIENCE | settings if settings.get("type", "").lower() == "rest" else settings
         if settings.get("uri", "").startswith("jdbc:sqlite:"):

@@ -24,6 +24,8 @@ class Engine:
     Args:
         context: The context.
         gateway: py4j's connection to the driver's JVM.
+        session: The SQL session, if it exists already.
+        users: The session of the user's program, if it is theirs and not Calve's that runs.
 
     Attributes:
         context: The context.
@@ -32,23 +34,40 @@ class Engine:
         tasks: Runs functions in tasks.
     """
 
-    def __init__(self, context: SparkContext, gateway: JavaGateway) -> None:
+    def __init__(
+        self,
+        context: SparkContext,
+        gateway: JavaGateway,
+        session: SparkSession | None = None,
+        users: SparkSession | None = None,
+    ) -> None:
         self.context = context
         self._gateway = gateway
         self.jvm = JavaNames(gateway.jvm)
         self.hadoop: Any = pyspark_private.hadoop_configuration(context)
         self.tasks = Tasks(context)
         self._sent: set[Path] = set()
+        self._given, self._users = session, users
 
     @cached_property
     def session(self) -> SparkSession:
         """The SQL session."""
-        return SparkSession.builder.getOrCreate()
+        return self._given or SparkSession.builder.getOrCreate()
 
     @property
     def java_session(self) -> Any:
         """The Java half of the SQL session."""
         return pyspark_private.java_session(self.session)
+
+    def settings_below(self, prefix: str) -> dict[str, str]:
+        """Return the settings whose names begin with a prefix, without it, as the user's program sees them."""
+        settings = (self._users or self.session).conf.getAll
+        return {name.removeprefix(prefix): text for name, text in settings.items() if name.startswith(prefix)}
+
+    @property
+    def current_catalog(self) -> str:
+        """The name of the catalog in which Spark looks for tables that are named without one."""
+        return (self._users or self.session).catalog.currentCatalog()
 
     def data_frame(self, java: Any) -> DataFrame:
         """Return the DataFrame of a Java `Dataset<Row>`."""

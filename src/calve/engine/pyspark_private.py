@@ -10,15 +10,20 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from py4j.protocol import Py4JError
-from pyspark import SparkContext
+from pyspark import RDD, SparkContext
 from pyspark.errors.exceptions.captured import CapturedException
+from pyspark.serializers import NoOpSerializer
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 __all__ = [
     "add_jar",
+    "arrow_batches",
     "detach_gateway",
     "forget_sessions",
+    "gateway_of",
     "hadoop_configuration",
     "has_context",
     "has_stopped",
@@ -44,6 +49,17 @@ def add_jar(context: SparkContext, file: Path) -> None:
     context._jsc.addJar(file.as_uri())
 
 
+def arrow_batches(frame: DataFrame) -> tuple[RDD[bytes], pa.Schema]:
+    """Return the rows of a DataFrame by partition, as messages of Arrow's record batches, and their schema.
+
+    `mapInArrow` does the same, but needs pandas.
+    """
+    is_large = frame.sparkSession.conf.get("spark.sql.execution.arrow.useLargeVarTypes") == "true"
+    schema = to_arrow_schema(frame.schema, prefers_large_types=is_large)
+    rows = frame._jdf.toArrowBatchRdd().toJavaRDD()
+    return RDD(rows, frame.sparkSession.sparkContext, NoOpSerializer()), schema
+
+
 def jvm_process() -> subprocess.Popen[bytes] | None:
     """Return the JVM of this process, or None."""
     return getattr(SparkContext._gateway, "proc", None)
@@ -61,6 +77,11 @@ def detach_gateway() -> Any:
     """Return py4j's gateway to the JVM, or None, and let PySpark forget it."""
     gateway, SparkContext._gateway, SparkContext._jvm = SparkContext._gateway, None, None
     return gateway
+
+
+def gateway_of(context: SparkContext) -> Any:
+    """Return py4j's gateway to the JVM of a context."""
+    return context._gateway
 
 
 def put_gateway(gateway: Any) -> None:

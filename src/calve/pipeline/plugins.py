@@ -56,6 +56,7 @@ _SOURCES = (
     "mysql",
     "postgres",
     "rds",
+    "spark",
 )
 """The kinds of sources, each a folder: `calve.sources.<name>` (`calve.sources.source` describes its contents)."""
 _SINKS = (

@@ -9,8 +9,19 @@ from typing import NamedTuple
 
 from calve.settings.clear_text import exposed
 
-__all__ = ["EMBEDDED", "Doubts", "catalog_doubts", "catalog_faults", "catalog_folder", "shown_catalog", "shown_uri"]
+__all__ = [
+    "EMBEDDED",
+    "SPARK",
+    "Doubts",
+    "catalog_doubts",
+    "catalog_faults",
+    "catalog_folder",
+    "shown_catalog",
+    "shown_uri",
+]
 
+SPARK = "spark"
+"""The type of a catalog whose properties the Spark session has, under the catalog's name."""
 EMBEDDED = "lakehouse"
 """The folder of the catalog of a sink that names none."""
 _SQLITE = "jdbc:sqlite:"
@@ -24,8 +35,9 @@ _NEEDS = {
     "glue": (),
     "nessie": ("uri",),
     "bigquery": (),
+    SPARK: ("name",),
 }
-"""Iceberg's own types of catalogs (`CatalogUtil`), and the properties that each requires."""
+"""Iceberg's own types of catalogs (`CatalogUtil`) and `spark`, and the properties that each requires."""
 
 
 _URIS = {

@@ -44,6 +44,7 @@ _OBJECT = re.compile(r"(?:[\w$]+\.)*([\w$]+)@[0-9a-f]{4,8}\b")
 """Java's name of an object without a text: its class, and a number, which differs each time."""
 _NOISE = re.compile(r" in the chain \w+[:(].*|; For more details see:.*")
 """The list of all places where AWS's client looks for keys or a region; Hadoop's link to its wiki."""
+_TRACEBACK = "Traceback (most recent call last)"
 _MUTE = {"ConnectException": "the connection was refused", "ClosedChannelException": "the connection was closed"}
 """Words for exceptions that often have no message."""
 
@@ -173,7 +174,8 @@ def _line(throwable: Any) -> str:
     lines = [line.strip().rstrip(".") for line in text.splitlines() if line.strip()]
     if not lines:
         return _MUTE.get(name, name)
-    return lines[0] if " " in lines[0] else f"{name}: {lines[0]}"
+    line = lines[-1] if lines[0].startswith(_TRACEBACK) else lines[0]  # Python's reason comes last
+    return line if " " in line else f"{name}: {line}"
 
 
 def called(java: Any, method: str, *arguments: Any) -> Any:

@@ -1,0 +1,55 @@
+"""The spark source on executors: reads the parts of kept DataFrames as Arrow batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+from pyiceberg.io import load_file_io
+
+from calve.errors import SourceError, SourceUnavailableError
+from calve.event.typed_schema import declaration
+from calve.sources.file.rows import FileBatches, row_numbers
+from calve.sources.source import Split
+
+__all__ = ["FrameReader"]
+
+
+@dataclass(frozen=True)
+class FrameReader:
+    """Reads parts of frames; pickled into the tasks. Columns: as typed rows of a file, without metadata.
+
+    Attributes:
+        folder: The folder of the frames.
+        storage: The properties of a FileIO, if the folder is on an object store.
+    """
+
+    folder: str
+    storage: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one part in order."""
+        name = "/".join((self.folder, split.body["frame"], split.body["part"]))
+        try:
+            with pa.ipc.open_file(self._open(name)) as opened:
+                declared = declaration(opened.schema.remove_metadata())
+                for number in range(opened.num_record_batches):
+                    batch = opened.get_batch(number)
+                    for rows in FileBatches(name).typed(batch, row_numbers(1, len(batch)), declared):
+                        yield rows.drop_columns(["file_path", "file_row"])
+        except (FileNotFoundError, pa.ArrowInvalid) as error:
+            hint = "Restore the state, which has the uncommitted rows"
+            raise SourceError(f"{name} cannot be read: {error}", step="read", target=name, hint=hint) from error
+        except OSError as error:
+            hint = "Check the store, and the keys of the executors; Calve tries again"
+            raise SourceUnavailableError(
+                f"{name} cannot be read: {error}", step="read", target=name, hint=hint
+            ) from error
+
+    def _open(self, name: str) -> pa.NativeFile | pa.BufferReader:
+        if "://" not in self.folder:
+            return pa.memory_map(str(Path(name)))
+        with load_file_io(dict(self.storage), name).new_input(name).open(seekable=False) as stream:
+            return pa.BufferReader(stream.read())

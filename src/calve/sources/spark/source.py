@@ -1,0 +1,175 @@
+"""The spark source on the driver: takes one DataFrame a run, and knows which ones it has taken before."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from calve.errors import PositionLostError, SettingsError
+from calve.observe.log import Log
+from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext
+from calve.sources.spark.frames import Frames
+from calve.sources.spark.reader import FrameReader
+from calve.sources.spark.settings import SparkSettings
+from calve.state.clients import file_io_at
+from calve.state.folder import StateFolder
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["FrameBatch", "SparkSource", "open", "probe"]
+
+_DONE = "done"
+_LONGEST = 120
+_NO_FRAME = "Call calve.spark.sink in the foreachBatch of a stream, or calve.spark.write, in your own Spark job"
+
+
+@dataclass(frozen=True)
+class FrameBatch:
+    """A DataFrame that becomes one batch, and its identity.
+
+    Attributes:
+        frame: It is computed once, unless a batch of this identity is taken already.
+        position: What the ledger keeps: `{"query": id, "epoch": n}` of a stream, `{"batch": id}` of a single one.
+        is_named: Whether the user chose the id of a single one, and may send it again.
+    """
+
+    frame: DataFrame
+    position: dict[str, Any]
+    is_named: bool = False
+
+    @property
+    def name(self) -> str:
+        """The name of the batch as a file; the prefix keeps it from being hidden."""
+        name = quote("-".join(str(part) for part in self.position.values()), safe="")
+        return f"b-{name if len(name) <= _LONGEST else hashlib.sha256(name.encode()).hexdigest()}"
+
+
+class SparkSource:
+    """Takes the DataFrame that it is offered, once.
+
+    Args:
+        settings: The source's settings.
+        folder: `<state>/<pipeline>/spark`.
+        pipeline: Its name.
+    """
+
+    def __init__(self, settings: SparkSettings, folder: StateFolder, pipeline: str) -> None:
+        storage = file_io_at(folder.location)
+        self.reader = FrameReader((folder / "frames").absolute().location, storage)
+        self._frames = Frames(folder / "frames", storage)
+        self._settings, self._folder, self._pipeline = settings, folder, pipeline
+        self._batch: FrameBatch | None = None
+        self._planned: Planned | None = None
+        self._is_taken = self.is_committed = False
+
+    def offer(self, batch: FrameBatch) -> None:
+        """Set the DataFrame of the next run.
+
+        Afterwards `is_committed` is whether it is in the tables, by this run or an earlier one.
+        """
+        self._batch = batch
+
+    def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
+        """Check that the offered batch follows the last one.
+
+        Raises:
+            SettingsError: None is offered: Calve runs by itself.
+            PositionLostError: It does not follow.
+        """
+        if self._batch is None:
+            raise _without_frame(self._pipeline)
+        self._frames.keep_only({split.body["frame"] for planned in pending for split in planned.splits})
+        self._is_taken = self._was_taken(self._batch, position, pending)
+        self.is_committed = self._is_taken and all(planned.position != self._batch.position for planned in pending)
+
+    def backlog(self, position: Position | None) -> Backlog:
+        """Return whether the offered batch waits."""
+        return Backlog() if self._is_over(position) else Backlog(-1, 1)
+
+    def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
+        """Compute and keep the offered DataFrame: all of it is one batch. May be repeated.
+
+        Raises:
+            SourceError: Spark cannot compute it.
+        """
+        if self._is_over(position):
+            return None
+        if self._planned is None:
+            assert self._batch is not None
+            splits = self._frames.write(self._batch.name, self._batch.frame)
+            self._planned = Planned(splits, self._batch.position)
+        return self._planned
+
+    def acknowledge(self, planned: Planned) -> None:
+        """Remember that a batch is committed; its rows go with the next start."""
+        assert self._batch is not None
+        if planned.position != self._batch.position:
+            return
+        if self._batch.is_named:
+            (self._folder / _DONE).put(self._batch.name, b"")
+        self.is_committed = True
+        self._frames.keep_only(())
+
+    def _is_over(self, position: Position | None) -> bool:
+        return self._batch is None or self._is_taken or position == self._batch.position
+
+    def _was_taken(self, batch: FrameBatch, position: Position | None, pending: Sequence[Planned]) -> bool:
+        if "query" not in batch.position:
+            positions = [position, *(planned.position for planned in pending)]
+            return batch.position in positions or (self._folder / _DONE).get(batch.name) is not None
+        query, epoch = batch.position["query"], batch.position["epoch"]
+        if not position or "query" not in position:
+            return False
+        if position["query"] == query and epoch <= position["epoch"]:
+            return True
+        if position["query"] != query:
+            self._lost(
+                f"{self._pipeline} has the rows of another stream up to its batch {position['epoch']}: the checkpoint "
+                "was deleted or replaced, or two streams write through one pipeline",
+                "Bring the checkpoint back; or use a pipeline for each stream",
+            )
+        elif epoch > position["epoch"] + 1:
+            self._lost(
+                f"{self._pipeline} has the rows of the stream up to its batch {position['epoch']}, and the next one is "
+                f"{epoch}: those between never came",
+                "Bring the state back that belongs to the checkpoint",
+            )
+        return False
+
+    def _lost(self, message: str, hint: str) -> None:
+        """Raise the error, or log it if the settings accept that rows come twice or not at all.
+
+        Raises:
+            PositionLostError: They do not.
+        """
+        if self._settings.on_lost_position == "fail":
+            hint += ". Set on_lost_position: reload on the source to go on; rows can then come twice"
+            raise PositionLostError(message, step="read", target=self._pipeline, hint=hint)
+        Log(self._pipeline).warning(f"{message}; it goes on, as on_lost_position says")
+
+
+def open(settings: SparkSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE) -> SparkSource:
+    """Return the source of a pipeline; it has no side effects before `start`."""
+    return SparkSource(settings, folder, pipeline)
+
+
+def probe(settings: SparkSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
+    """Check nothing: only the program that has the rows can reach them."""
+
+
+def check_start(settings: SparkSettings, pipeline: str, once: bool, is_new: bool) -> None:
+    """Refuse a run by `calve run`.
+
+    Raises:
+        SettingsError: Always.
+    """
+    raise _without_frame(pipeline)
+
+
+def _without_frame(pipeline: str) -> SettingsError:
+    message = f"The source spark of {pipeline} takes rows from a program, and cannot run by itself"
+    return SettingsError(message, step="start", target=pipeline, hint=_NO_FRAME)

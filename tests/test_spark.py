@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 
 import calve.spark
 from calve.catalog.sqlite import embedded
@@ -22,7 +23,7 @@ orders:
   source: {spark: {}}
   route: [paid: '/status == "paid"']
   sink:
-    - iceberg: {table_identifier: shop.all, schema: {columns: {id: int, status: string}}, CATALOG}
+    - iceberg: {table_identifier: shop.all, schema: {columns: [{name: id, type: int}, {name: status, type: string}]}, CATALOG}
     - iceberg: {routes: [paid], table_identifier: "shop.${/kind}", identifier_columns: [id], upsert: true, CATALOG}
 """
 CATALOG = "auto_create: true, schema_evolution: true, on_type_mismatch: dlq, catalog: {type: spark, name: job}"
@@ -72,7 +73,8 @@ def test_arguments_that_are_no_dataframe_or_name_no_catalog_say_what_to_do(job: 
         ([{"id": 1}], "a.b", "list is not a DataFrame of Spark"),
         (stream, "a.b", "is a stream, which has no end"),
         (frame, "shop.orders", "has no catalog spark_catalog of Iceberg"),
-        (frame, "orders", "orders"),
+        (frame, "orders", "'orders' is not the name of a table"),
+        (frame, None, "None is not the name of a table"),
     ):
         with pytest.raises(CalveError, match=said):
             calve.spark.write(wrong, table, state=tmp_path)
@@ -85,11 +87,19 @@ def test_arguments_that_are_no_dataframe_or_name_no_catalog_say_what_to_do(job: 
 def test_a_stream_goes_through_a_pipeline_and_a_new_checkpoint_is_refused(job: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     schema = "id string, status string, kind string"
+    sink = calve.spark.sink(YAML.replace("CATALOG", CATALOG), pipeline="orders", state=tmp_path / "state")
+    refused: list[CalveError] = []
+
+    def each(frame: DataFrame, epoch: int) -> None:
+        try:
+            sink(frame, epoch)
+        except CalveError as error:
+            refused.append(error)
+            raise
 
     def run(checkpoint: str) -> None:
         stream = job.readStream.schema(schema).option("maxFilesPerTrigger", 1).json(str(tmp_path / "in"))
-        sink = calve.spark.sink(YAML.replace("CATALOG", CATALOG), pipeline="orders", state=tmp_path / "state")
-        started = stream.writeStream.foreachBatch(sink).trigger(availableNow=True)
+        started = stream.writeStream.foreachBatch(each).trigger(availableNow=True)
         started.option("checkpointLocation", str(tmp_path / checkpoint)).start().awaitTermination()
 
     for number in range(2):
@@ -105,7 +115,8 @@ def test_a_stream_goes_through_a_pipeline_and_a_new_checkpoint_is_refused(job: S
     assert rows(job, "select id from job.shop.trade") == [("2",)]
     letters = [json.loads(line) for file in tmp_path.glob("state/orders/dlq/*") for line in file.open()]
     assert [(letter["code"], letter["field"]) for letter in letters] == [("NOT_COERCIBLE", "id")] * 2
-    with pytest.raises(Exception, match="checkpoint was deleted or replaced") as error:
+    with pytest.raises(StreamingQueryException):
         run("other")
-    assert PositionLostError.__name__ in str(error.value)
+    assert [type(error) for error in refused] == [PositionLostError]
+    assert "the checkpoint was deleted or replaced" in refused[0].message
     assert rows(job, "select count(*) from job.shop.all") == [(7,)]

@@ -59,6 +59,9 @@ def write(
         CalveError: It failed; or some rows were rejected, and the others are in the table: `calve dlq show`.
     """
     check_frame(df)
+    if not isinstance(table, str) or "." not in table.strip("."):
+        hint = "Write namespace.table, or catalog.namespace.table"
+        raise SettingsError(f"{table!r} is not the name of a table", step="write", target="table", hint=hint)
     runner = FrameRunner(df.sparkSession)
     if identifier_columns:
         keys = [identifier_columns] if isinstance(identifier_columns, str) else list(identifier_columns)
@@ -66,7 +69,7 @@ def write(
     options |= {"upsert": True} if upsert else {}
     config = frame_pipeline(runner.engine, table, catalog if isinstance(catalog, str | None) else {**catalog}, options)
     (settings,) = parsed(config).pipelines
-    batch = FrameBatch(df, {"batch": batch_id or uuid.uuid4().hex}, is_named=batch_id is not None)
+    batch = FrameBatch(df, {"batch": uuid.uuid4().hex if batch_id is None else str(batch_id)}, batch_id is not None)
     try:
         report = runner.run(settings, batch, str(state))
     except CalveError as error:

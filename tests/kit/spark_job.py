@@ -15,13 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 import calve.spark
 
+COLUMNS = "on_type_mismatch: dlq, schema: {columns: [{name: n, type: int}, {name: text, type: int}]}"
 CATALOG = "auto_create: true, catalog: {type: spark, name: job}"
 YAML = f"""
 orders:
   source: {{spark: {{}}}}
   route: [even: "/n % 2 == 0"]
   sink:
-    - iceberg: {{table_identifier: shop.all, on_type_mismatch: dlq, schema: {{columns: {{n: int, text: int}}}}, {CATALOG}}}
+    - iceberg: {{table_identifier: shop.all, {COLUMNS}, {CATALOG}}}
     - iceberg: {{routes: [even], table_identifier: shop.even, identifier_columns: [n], upsert: true, {CATALOG}}}
 """
 

@@ -67,7 +67,7 @@ class Engine:
     @property
     def current_catalog(self) -> str:
         """The name of the catalog in which Spark looks for tables that are named without one."""
-        return (self._users or self.session).catalog.currentCatalog()
+        return str((self._users or self.session).catalog.currentCatalog())
 
     def data_frame(self, java: Any) -> DataFrame:
         """Return the DataFrame of a Java `Dataset<Row>`."""

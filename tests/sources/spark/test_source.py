@@ -98,6 +98,7 @@ def test_a_frame_without_a_commit_is_computed_again_and_no_older_one_stays(tmp_p
     [
         (("v", VariantType()), "The column v of the DataFrame has the type variant"),
         (("v", ArrayType(MapType(StringType(), VariantType()))), "variant"),
+        (("s", StructType([])), "The column s of the DataFrame has the type struct<>"),
         (("i", YearMonthIntervalType()), "interval year to month"),
         (("n", LongType()), "two columns of the name 'n'"),
     ],

@@ -98,7 +98,7 @@ class Frames:
         if "://" not in writer.folder and any(not Path(writer.folder, part).exists() for part, _ in parts):
             message = f"An executor wrote to {writer.folder} on another machine"
             raise SettingsError(message, step="read", hint=_REACHABLE)
-        return parts
+        return list(parts)
 
 
 def _check_columns(schema: spark_types.StructType) -> None:
@@ -123,6 +123,8 @@ def _untravelled(kind: spark_types.DataType) -> spark_types.DataType | None:
     match kind:
         case spark_types.StructType():
             parts = [field.dataType for field in kind.fields]
+            if not parts or len({*kind.names}) < len(parts):
+                return kind
         case spark_types.ArrayType():
             parts = [kind.elementType]
         case spark_types.MapType():

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from calve.errors import CalveError, SettingsError
 from calve.observe.log import Log
+from calve.observe.report import PipelineReport
 from calve.operate.configuration import Config, parsed
 from calve.operate.frames import FrameRunner, check_frame, frame_pipeline
 from calve.pipeline.plugins import source_kind
@@ -32,7 +33,6 @@ def write(
     table: str,
     *,
     identifier_columns: Sequence[str] = (),
-    upsert: bool = False,
     catalog: str | Mapping[str, str] | None = None,
     batch_id: str | None = None,
     state: str | Path = "./calve-state",
@@ -47,26 +47,22 @@ def write(
         df: The rows; it is computed once.
         table: `namespace.table`, or with the name of a catalog of the session before it.
         identifier_columns: The columns that identify a row.
-        upsert: Whether a row replaces the one with the same key.
         catalog: The name of a catalog of the session, or Iceberg's properties of one. None: the one in `table`,
             otherwise the session's current catalog.
         batch_id: The identity of these rows in this table and state; None: they are new.
         state: The state folder: on an object store, unless Spark runs on this machine alone.
-        options: Other options of the Iceberg sink, e.g. `partition_by` or `column_types`.
+        options: Other options of the Iceberg sink, e.g. `upsert=True` or `partition_by=["day(at)"]`.
 
     Raises:
         SettingsError: An argument is wrong.
         CalveError: It failed; or some rows were rejected, and the others are in the table: `calve dlq show`.
     """
     check_frame(df)
-    if not isinstance(table, str) or "." not in table.strip("."):
-        hint = "Write namespace.table, or catalog.namespace.table"
-        raise SettingsError(f"{table!r} is not the name of a table", step="write", target="table", hint=hint)
+    _check_name(table)
     runner = FrameRunner(df.sparkSession)
     if identifier_columns:
         keys = [identifier_columns] if isinstance(identifier_columns, str) else list(identifier_columns)
         options["identifier_columns"] = keys
-    options |= {"upsert": True} if upsert else {}
     config = frame_pipeline(runner.engine, table, catalog if isinstance(catalog, str | None) else {**catalog}, options)
     (settings,) = parsed(config).pipelines
     batch = FrameBatch(df, {"batch": uuid.uuid4().hex if batch_id is None else str(batch_id)}, batch_id is not None)
@@ -77,10 +73,10 @@ def write(
             again = f"Call it again with batch_id={batch.position['batch']!r}: these rows then come once"
             error.hint = f"{error.hint}. {again}" if error.hint else again
         raise
-    if rejects := report.run.rejects:
-        counts = ", ".join(f"{code} {count:,}" for code, count in rejects.items())
+    if report.run.rejects:
         hint = f"calve dlq show --state {state} has the reasons"
-        raise CalveError(f"Rows of {table} were rejected: {counts}", step="write", target=table, hint=hint)
+        message = f"Rows of {table} were rejected: {_counts(report)}"
+        raise CalveError(message, step="write", target=table, hint=hint)
     return sum(report.run.rows.values())
 
 
@@ -128,6 +124,15 @@ class _StreamSink:
         if self._runner is None or self._runner.engine.context is not context:
             self._runner = FrameRunner(frame.sparkSession)
         report = self._runner.run(self._settings, FrameBatch(frame, {"query": query, "epoch": epoch}), self._state)
-        if rejects := report.run.rejects:
-            counts = ", ".join(f"{code} {count:,}" for code, count in rejects.items())
-            Log(self._settings.name).warning(f"batch {epoch} of the stream: rows were rejected: {counts}")
+        if report.run.rejects:
+            Log(self._settings.name).warning(f"batch {epoch} of the stream: rows were rejected: {_counts(report)}")
+
+
+def _counts(report: PipelineReport) -> str:
+    return ", ".join(f"{code} {count:,}" for code, count in report.run.rejects.items())
+
+
+def _check_name(table: object) -> None:
+    if not isinstance(table, str) or "." not in table.strip("."):
+        hint = "Write namespace.table, or catalog.namespace.table"
+        raise SettingsError(f"{table!r} is not the name of a table", step="write", target="table", hint=hint)

@@ -28,8 +28,8 @@ def in_session(spark: Engine, properties: Mapping[str, str]) -> dict[str, str]:
     name = properties.get("name", "")
     settings = spark.settings_below(_PREFIX)
     if settings.get(name) not in _CLASSES:
-        known = ", ".join(_names(settings)) or "none"
-        hint = f"Set {_PREFIX}{name or 'NAME'}={_CLASSES[0]} and {_PREFIX}{name or 'NAME'}.type before; it has: {known}"
+        names = ", ".join(_names(settings)) or "none"
+        hint = f"Set {_PREFIX}{name or 'NAME'}={_CLASSES[0]} and {_PREFIX}{name or 'NAME'}.type before; it has: {names}"
         raise SettingsError(f"The Spark session has no catalog {name} of Iceberg", step="catalog", hint=hint)
     own = {key.removeprefix(f"{name}."): text for key, text in settings.items() if key.startswith(f"{name}.")}
     remember(own)

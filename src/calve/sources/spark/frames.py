@@ -131,7 +131,7 @@ def _untravelled(kind: spark_types.DataType) -> spark_types.DataType | None:
             parts = [kind.keyType, kind.valueType]
         case _:
             return None if isinstance(kind, _TYPES) else kind
-    return next((found for part in parts if (found := _untravelled(part)) is not None), None)
+    return next((refused for part in parts if (refused := _untravelled(part)) is not None), None)
 
 
 @dataclass(frozen=True)
@@ -145,17 +145,10 @@ class _PartWriter:
         self, schema: pa.Schema, partition: int, messages: Iterable[bytes]
     ) -> Iterator[tuple[str, int] | CalveError]:
         """Write the record batches of a partition; yield the name and the size of each part, or why it is not there."""
-        waiting: list[pa.RecordBatch] = []
-        name = f"part-{partition:06}-%06d-{uuid.uuid4().hex[:8]}.arrow"
-        number = 0
+        unique = uuid.uuid4().hex[:8]
         try:
-            for message in messages:
-                waiting.append(pa.ipc.read_record_batch(message, schema))
-                if sum(batch.nbytes for batch in waiting) >= _PART_BYTES:
-                    yield self._put(name % number, waiting)
-                    waiting, number = [], number + 1
-            if any(map(len, waiting)):
-                yield self._put(name % number, waiting)
+            for number, batches in enumerate(_parts(schema, messages)):
+                yield self._put(f"part-{partition:06}-{number:06}-{unique}.arrow", batches)
         except CalveError as error:
             yield error
         except OSError as error:
@@ -175,3 +168,15 @@ class _PartWriter:
             with load_file_io(dict(self.storage), location).new_output(location).create(overwrite=True) as stream:
                 stream.write(content)
         return name, sum(batch.nbytes for batch in batches)
+
+
+def _parts(schema: pa.Schema, messages: Iterable[bytes]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield the record batches of messages, several together as a part of about `_PART_BYTES`; none is empty."""
+    waiting: list[pa.RecordBatch] = []
+    for message in messages:
+        waiting.append(pa.ipc.read_record_batch(message, schema))
+        if sum(batch.nbytes for batch in waiting) >= _PART_BYTES:
+            yield waiting
+            waiting = []
+    if any(map(len, waiting)):
+        yield waiting

@@ -33,12 +33,10 @@ class FrameReader:
         """Yield the rows of one part in order."""
         name = "/".join((self.folder, split.body["frame"], split.body["part"]))
         try:
-            with pa.ipc.open_file(self._open(name)) as opened:
-                declared = declaration(opened.schema.remove_metadata())
-                for number in range(opened.num_record_batches):
-                    batch = opened.get_batch(number)
-                    for rows in FileBatches(name).typed(batch, row_numbers(1, len(batch)), declared):
-                        yield rows.drop_columns(["file_path", "file_row"])
+            for batch in self._batches(name):
+                declared = declaration(batch.schema.remove_metadata())
+                for rows in FileBatches(name).typed(batch, row_numbers(1, len(batch)), declared):
+                    yield rows.drop_columns(["file_path", "file_row"])
         except (FileNotFoundError, pa.ArrowInvalid) as error:
             hint = "Restore the state, which has the uncommitted rows"
             raise SourceError(f"{name} cannot be read: {error}", step="read", target=name, hint=hint) from error
@@ -47,6 +45,11 @@ class FrameReader:
             raise SourceUnavailableError(
                 f"{name} cannot be read: {error}", step="read", target=name, hint=hint
             ) from error
+
+    def _batches(self, name: str) -> Iterator[pa.RecordBatch]:
+        with pa.ipc.open_file(self._open(name)) as opened:
+            for number in range(opened.num_record_batches):
+                yield opened.get_batch(number)
 
     def _open(self, name: str) -> pa.NativeFile | pa.BufferReader:
         if "://" not in self.folder:

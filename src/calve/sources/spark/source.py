@@ -20,7 +20,7 @@ from calve.state.folder import StateFolder
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["FrameBatch", "SparkSource", "open", "probe"]
+__all__ = ["FrameBatch", "SparkSource", "check_start", "open", "probe"]
 
 _DONE = "done"
 _LONGEST = 120

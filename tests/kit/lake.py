@@ -17,6 +17,7 @@ from calve.operate.dry_run_catalog import DryRunCatalog
 from calve.pipeline.batch import Writer
 from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.plugins import PLUGINS
+from calve.processors.key_filter import KeyMemory
 from calve.record.receipt import Receipt
 from calve.settings import parse_text
 from calve.sources.source import Planned, Split
@@ -85,7 +86,7 @@ class Lake:
             settings, state_folder_at(str(self.folder)), lambda properties: ("lake", cast(Any, self.catalog))
         )
         self._parts.open()
-        self._batches = itertools.count(1)
+        self._batches, self._runs = itertools.count(1), itertools.count(1)
 
     def write(self, *tasks: Sequence[str | None]) -> list[Receipt]:
         """Write a batch, a task for each list of events; keep its rows and dead letters."""
@@ -93,19 +94,27 @@ class Lake:
         planned = Planned([Split({"events": list(events)}, size) for events in tasks], {})
         batch = next(self._batches)
         self._parts.begin_batch(planned)
+        receipts = self.writer().attempt(batch, planned)
+        for receipt in receipts:
+            self._keep(receipt)
+        return receipts
+
+    def writer(self, memory: Callable[[int], KeyMemory | None] = lambda batch: None) -> Writer:
+        """Return what writes the batches of the pipeline."""
         spark = cast(Any, SimpleNamespace(tasks=Tasks(), describe=lambda pipeline, work: None))
         parts: Any = SimpleNamespace(
             job=self._job,
             tables=self._parts.tables,
             lacking=self._parts.lacking,
             in_order=self._parts.in_order,
-            one_task=False,
+            one_task=self._parts.memory is not None,
         )
-        writer = Writer(spark, parts, "state", cast(Any, None))
-        receipts = writer.attempt(batch, planned)
-        for receipt in receipts:
-            self._keep(receipt)
-        return receipts
+        return Writer(spark, parts, "state", cast(Any, None), memory=memory)
+
+    @property
+    def memory(self) -> KeyMemory | None:
+        """The keys that the pipeline remembers, without files."""
+        return self._parts.memory
 
     def schema(self, name: str = "ns.t") -> dict[str, str] | None:
         """Return the columns of a table, with their types; None if there is no such table."""
@@ -117,7 +126,8 @@ class Lake:
         return sorted(letter["code"] for letter in self.letters)
 
     def _job(self, *of_pass: Any) -> Any:
-        return replace(self._parts.job(*of_pass), reader=Texts())
+        job = self._parts.job(*of_pass)
+        return replace(job, reader=Texts(), run=f"{job.run}-{next(self._runs)}")  # a batch may be written again
 
     def _keep(self, receipt: Receipt) -> None:
         for written in receipt.tables:

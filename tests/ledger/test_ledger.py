@@ -245,6 +245,8 @@ def test_what_an_earlier_version_committed_is_read_whole(ledger: Ledger) -> None
     as_now = json.loads(recorded)
     as_now["totals"] |= {"dropped": 0, "added": 0, "origins": []}  # there were no processors, and no `idle_after`
     as_now["totals"]["tables"]["ns.t"]["failed_rules"] = {}  # nor rules
+    as_now["totals"] |= {"duplicates": 0, "forgotten_keys": 0}
+    as_now["key_files"] = []
     assert json.loads(msgspec.json.encode(found)) == as_now
     assert (found.moment, found.totals.tables["ns.t"].rows) == (7, 5)
     (ledger.folder.path / "committed.json").write_text('{"batch":3,"position":{"0":2}}')  # before there were totals

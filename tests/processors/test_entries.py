@@ -205,7 +205,7 @@ def test_a_value_on_the_way_to_a_key_that_is_no_object_makes_the_event_a_dead_le
         ({"delete_entries": {"with_keys_regex": ["(?=a)"]}}, "not a valid regular expression"),
         ({"select_entries": {}}, "one of include_keys and include_keys_regex"),
         (entries("rename_keys", {"to_key": "a"}), "exactly one of from_key and from_key_regex"),
-        ({"aggregate": {}}, "keeps state between events"),
+        ({"aggregate": {}}, "identification_keys: is required"),
         ({"anomaly_detector": {}}, "keeps state between events"),
         ({"add_entry": {}}, "did you mean add_entries"),
     ],

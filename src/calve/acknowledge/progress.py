@@ -139,6 +139,8 @@ def counts(record: StagedBatch) -> BatchCounts:
         passed_over=record.passed_over,
         dropped=record.dropped,
         added=record.added,
+        duplicates=record.duplicates,
+        forgotten_keys=record.forgotten_keys,
     )
     for file in record.rejects:
         for table, codes in file.counts.items():

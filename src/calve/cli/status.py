@@ -117,7 +117,10 @@ def _figures(report: PipelineReport) -> Iterator[str]:
     if report.unrouted:
         yield f"{many(report.unrouted, 'event')} without a route"
     if report.dropped:
-        yield f"{many(report.dropped, 'event')} dropped by processors"
+        duplicates = f", {report.duplicates:,} of them duplicates" if report.duplicates else ""
+        yield f"{many(report.dropped, 'event')} dropped by processors{duplicates}"
+    if report.forgotten_keys:
+        yield f"{many(report.forgotten_keys, 'key')} of deduplicate forgotten too early (max_keys)"
     if report.added:
         yield f"{many(report.added, 'event')} more, made by splitting events"
     if report.passed_over:

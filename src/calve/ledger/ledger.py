@@ -23,6 +23,7 @@ from calve.ledger.local_records import LocalRecords
 from calve.ledger.records import FORMAT, Committed, Kept, LedgerIdentity, check_source
 from calve.ledger.store_records import StoreRecords
 from calve.observe.totals import Totals
+from calve.record.key_file import KeyFile
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Position
 from calve.state.folder import StateFolder
@@ -231,6 +232,27 @@ class Ledger:
             pending = self._pending.get(batch)
             return pending.staged if pending else None
 
+    def key_files_before(self, batch: int) -> list[KeyFile]:
+        """Return the files with the keys that were seen before an uncommitted batch.
+
+        Raises:
+            InvariantError: The batch before it is not staged.
+        """
+        with self._mutex:
+            if batch == self._committed.batch + 1:
+                return self._committed.key_files
+            pending = self._pending.get(batch - 1)
+            if pending is None or pending.staged is None:
+                raise InvariantError(f"Batch {batch} runs before batch {batch - 1} is staged", step="ledger")
+            return pending.staged.key_files
+
+    @property
+    def key_files(self) -> list[KeyFile]:
+        """All files with remembered keys that a record names."""
+        with self._mutex:
+            staged = [file for pending in self._pending.values() if pending.staged for file in pending.staged.key_files]
+            return [*self._committed.key_files, *staged]
+
     def begin(self, batch: int, planned: Planned) -> None:
         """Record the splits and the time of a batch before it runs: a replay reads exactly the same events.
 
@@ -291,7 +313,8 @@ class Ledger:
             pending = self._pending.get(batch)
             if pending is None or pending.staged is None:
                 raise InvariantError(f"Batch {batch} is not staged", step="ledger")
-            committed = Committed(batch, pending.planned.position, totals, pending.planned.time_tenths)
+            planned, staged = pending.planned, pending.staged
+            committed = Committed(batch, planned.position, totals, planned.time_tenths, staged.key_files)
             stop_at("ledger.before-committed")
             dropped = [old for old in self._pending if old <= batch]
             self._records.set_committed(committed, dropped)

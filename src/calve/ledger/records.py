@@ -10,6 +10,7 @@ import msgspec
 
 from calve.errors import InvariantError, SettingsError
 from calve.observe.totals import Totals
+from calve.record.key_file import KeyFile
 from calve.record.staged import StagedBatch
 from calve.sources.source import Planned, Position, Split
 from calve.state.folder import StateFolder
@@ -43,12 +44,14 @@ class Committed(msgspec.Struct, frozen=True):
         position: The source's position after it.
         totals: The pipeline's counts since its first start.
         moment: The batch's `Planned.time_tenths`.
+        key_files: The files with the keys to remember after the batch.
     """
 
     batch: int = 0
     position: Position | None = None
     totals: Totals = msgspec.field(default_factory=Totals)
     moment: int = 0
+    key_files: list[KeyFile] = []
 
 
 class LedgerIdentity(msgspec.Struct, frozen=True):

@@ -31,6 +31,8 @@ class BatchCounts:
     passed_over: int = 0
     dropped: int = 0
     added: int = 0
+    duplicates: int = 0
+    forgotten_keys: int = 0
     ignored: dict[str, dict[str, int]] = field(default_factory=dict)
     examples: dict[str, dict[str, str]] = field(default_factory=dict)
     reasons: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -86,6 +86,13 @@ COUNTERS: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         _one(lambda r: r.passed_over),
     ),
     ("calve_dropped_events", "Events that a processor dropped.", (), _one(lambda r: r.dropped)),
+    ("calve_duplicate_events", "Dropped events whose key had passed before.", (), _one(lambda r: r.duplicates)),
+    (
+        "calve_forgotten_keys",
+        "Keys that `deduplicate` forgot before their window ended, because there were too many.",
+        (),
+        _one(lambda r: r.forgotten_keys),
+    ),
     ("calve_added_events", "Events that `split_event` made beyond those read.", (), _one(lambda r: r.added)),
     ("calve_batches", "Batches staged.", (), _one(lambda r: r.batches)),
     (

@@ -263,6 +263,8 @@ class PipelineReport:
         passed_over: Records of change streams that describe no row: tombstones, control records.
         dropped: Events that a processor dropped.
         added: How many more events there are than were read, because a processor split some.
+        duplicates: Dropped events whose key had passed before.
+        forgotten_keys: Keys that were forgotten before the end of their window.
         rejects: By code, over all tables, with events that have no table.
         source: What the source says about itself, e.g. how far a load is.
         stopped_tables: The tables of the source that it does not read any more, while the others go on.
@@ -307,6 +309,8 @@ class PipelineReport:
     passed_over: int = 0
     dropped: int = 0
     added: int = 0
+    duplicates: int = 0
+    forgotten_keys: int = 0
     rejects: dict[str, int] = field(default_factory=dict)
     batches: int = 0
     last_batch: int | None = None

@@ -125,6 +125,8 @@ class PipelineStatus:
             report.passed_over += counts.passed_over
             report.dropped += counts.dropped
             report.added += counts.added
+            report.duplicates += counts.duplicates
+            report.forgotten_keys += counts.forgotten_keys
             for table, codes in counts.rejects.items():
                 tally.add(report.rejects, codes)
                 tally.add(report.run.rejects, codes)

@@ -243,7 +243,7 @@ class _DryRun:
         for key, catalog in self._catalogs.made.items():
             for name in catalog.created:
                 self._table(key, name)
-        job = self._parts.job("", 0, self._time_tenths, 0, None)
+        job = replace(self._parts.job("", 0, self._time_tenths, 0, None), memory=self._parts.memory)
         needed = self._needed_metadata(job)
         chains = [branch.processors for branch in job.branches] + ([job.processors] if job.processors else [])
         added = {TAGS, *(name for processors in chains for name in processors.sets)}

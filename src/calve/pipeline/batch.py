@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from calve.engine.engine import Engine
 from calve.errors import CalveError, UnprocessableError, WorkerLostError
@@ -17,6 +17,7 @@ from calve.pipeline.distribution import Distribution
 from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.quarantine import Quarantine
 from calve.pipeline.spark_job import count_rows, divide, run_job, run_survey
+from calve.processors.key_filter import KeyMemory
 from calve.record.receipt import Receipt, merge_misfits
 from calve.record.staged import StagedBatch
 from calve.record.target import TableRef
@@ -74,6 +75,7 @@ class Writer:
         reports: Reports events that make a batch fail.
         distribution: Decides whether tasks shuffle small parts.
         crashes: How often each batch ended Spark's workers; the first time may be a lack of memory.
+        memory: Returns the keys that were seen before a batch; None: the pipeline remembers none.
     """
 
     spark: Engine
@@ -82,6 +84,7 @@ class Writer:
     reports: BugReports
     distribution: Distribution = dataclasses.field(default_factory=Distribution)
     crashes: Counter[int] = dataclasses.field(default_factory=Counter)
+    memory: Callable[[int], KeyMemory | None] = lambda batch: None
 
     def write(self, batch: int, planned: Planned) -> Receipts:
         """Write a batch's files, invisibly. Events that make it fail become dead letters."""
@@ -176,7 +179,8 @@ class Writer:
         )
 
     def _job(self, batch: int, time_tenths: int, number: int = 0, only: TablesBySink = None) -> Job:
-        return self.parts.job(self.state_id, batch, time_tenths, number, only)
+        job = self.parts.job(self.state_id, batch, time_tenths, number, only)
+        return dataclasses.replace(job, memory=self.memory(batch)) if batch else job  # a survey knows no keys
 
     def _divide(self, planned: Planned, numbers: list[int]) -> tuple[list[list[Split]], list[list[int]]]:
         """Divide the splits with these numbers over tasks; return splits and numbers by task."""

@@ -35,6 +35,7 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
         metadata = {name: kind for name, kind in metadata.items() if name not in _hidden(pipeline)}
         for sink, why in lost_keys(pipeline, metadata):
             yield by_name[sink.pipeline].problem(sink.path, why)
+        yield from _remembering(pipeline, by_name)
         if change_stream(source.envelope) or source.has_keys:
             yield from _unknown_effects(pipeline, by_name, metadata)
         keyed = [sink for sink in pipeline.sinks if sink.value.adds_keys]
@@ -97,6 +98,15 @@ def _unknown_effects(
 ) -> Iterator[SettingsProblem]:
     for branch, of, plugins in _processors(pipeline, by_name):
         yield from unknown_effects(of, plugins, metadata_before(pipeline, branch, metadata))
+
+
+def _remembering(pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:
+    """Refuse processors that remember keys in fed pipelines, where events pass that another branch has, too."""
+    for branch, of, plugins in _processors(pipeline, by_name):
+        for plugin in plugins if branch else ():
+            if hasattr(plugin.value, "memory"):
+                why = f"works in the first of connected pipelines only: put it into {pipeline.name}, with a condition"
+                yield of.problem(plugin.path, f"{why} if only some events are meant")
 
 
 def _replaced(

@@ -27,6 +27,7 @@ from calve.pipeline.complete import check_complete, stopped_tables
 from calve.pipeline.distribution import Distribution
 from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.reloading import Reloading
+from calve.pipeline.remembered_keys import RememberedKeys
 from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.table_commits import TableCommits
 from calve.pipeline.upkeep import Upkeep
@@ -91,7 +92,9 @@ class Loop:
         self._is_surveyed = False
         self._pause, self._paused = Pause(str(ledger.folder.parent)), False
         reports = BugReports(ledger.folder.parent, self._log)
-        self._writer = Writer(spark, parts, ledger.state_id, reports, Distribution(parts.tables.always_shuffles))
+        self._keys = RememberedKeys(ledger, parts.memory, self._log)
+        distribution = Distribution(parts.tables.always_shuffles)
+        self._writer = Writer(spark, parts, ledger.state_id, reports, distribution, memory=self._keys.before)
         self._upkeep = Upkeep(spark, status, parts.tables)
         rewriter = Rewriter(ledger, self._writer, parts.tables, parts.letters, reports)
         self._commits = TableCommits(ledger, parts, status, rewriter, self._upkeep)
@@ -232,6 +235,7 @@ class Loop:
         since, self._trigger.since = self._trigger.since or time.time(), None
         self._trying("write", lambda: self._parts.begin_batch(planned))
         record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
+        self._keys.staged(record)
         self._size.learn(record)
         self._status.steps(record.steps)
         self._status.files_are(self._writer.distribution.reason)

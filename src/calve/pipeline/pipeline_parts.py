@@ -174,14 +174,20 @@ class PipelineParts:
         is_typed = isinstance(self.source, OfTables)  # then tables are made before their first batch is read
         self._learns_tables = bool(self.tables.by_sink) and not is_typed
         self.in_order = any(sink.order is Order.BY_KEY for sink in self._sinks)
-        self.one_task = any(sink.order is Order.ONE_TASK for sink in self._sinks)
+        first = self._processors.first
+        self.memory = first.memory if first and not rejects else None
+        self.one_task = any(sink.order is Order.ONE_TASK for sink in self._sinks) or self.memory is not None
         self.flush_seconds = min(sink.flush_seconds for sink in self._sinks)
         self.max_batch_bytes = min(sink.max_batch_bytes for sink in self._sinks)
 
     @property
     def may_grow(self) -> bool:
-        """Whether batches of a backlog may be larger: not those of row changes, which tasks keep in memory."""
-        return not self.in_order and all(sink.tables is not None and sink.tables.may_grow for sink in self._sinks)
+        """Whether batches of a backlog may be larger: not row changes and keys, which tasks keep in memory."""
+        return (
+            not self.in_order
+            and self.memory is None
+            and all(sink.tables is not None and sink.tables.may_grow for sink in self._sinks)
+        )
 
     def open(self, written: Iterable[str] = ()) -> None:
         """Reach catalogs and clusters; find or create the static tables.

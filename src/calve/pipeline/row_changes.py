@@ -42,6 +42,10 @@ def unknown_effects(
         metadata: The metadata attributes of events.
     """
     for plugin in processors:
+        if hasattr(plugin.value, "memory"):
+            why = "drops events whose key has passed before: in a stream of changes these are later changes of a row"
+            yield pipeline.problem(plugin.path, f"{why}. Upserts by the key keep one row of each")
+            continue
         try:
             effects_of(list(plugin.value.steps(Compiler(metadata))))
         except UnknownEffectError as error:

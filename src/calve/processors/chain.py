@@ -27,6 +27,7 @@ from calve.processors.effects import Effects, known_effects
 from calve.processors.evaluation import Expression
 from calve.processors.event_batch import EventBatch
 from calve.processors.expressions import Compiler
+from calve.processors.key_filter import KeyFilter, KeyMemory
 from calve.processors.program import CoreProgram, ProgramResult
 from calve.processors.step import ProcessorSettings, ProcessorStep
 from calve.processors.typed_program import TypedProgram
@@ -51,6 +52,7 @@ class Processors:
         splits: Whether a processor may split events.
         effects: What they do to columns; None: that is not known.
         pipeline: The fed pipeline that has them; empty: the first one.
+        memory: The keys that they remember, without files; None: they remember none.
     """
 
     entries: tuple[tuple[str, str, ProcessorSettings], ...]
@@ -59,6 +61,7 @@ class Processors:
     splits: bool = False
     effects: Effects | None = None
     pipeline: str = ""
+    memory: KeyMemory | None = None
 
     @property
     def metadata(self) -> frozenset[str]:
@@ -91,7 +94,9 @@ def compiled(plugins: Sequence[Plugin], metadata: Collection[str], pipeline: str
         for plugin in plugins
     )
     splits = any(getattr(step, "splits", False) for step in steps)
-    return Processors(entries, compiler.known, sets, splits, known_effects(steps), pipeline)
+    memories = [plugin.value.memory for plugin in plugins if hasattr(plugin.value, "memory")]
+    memory = KeyMemory(*map(max, zip(*memories, strict=True))) if memories else None
+    return Processors(entries, compiler.known, sets, splits, known_effects(steps), pipeline, memory)
 
 
 class Processed(NamedTuple):
@@ -122,10 +127,15 @@ class Chain:
         processors: As compiled on the driver.
         begun_tenths: When the batch was begun, in tenths of a second since the epoch.
         depth: How many other chains have processed the events.
+        key_filter: Remembers the keys of the batch; None: no event is a duplicate.
     """
 
-    def __init__(self, processors: Processors, begun_tenths: int, depth: int = 0) -> None:
-        compiler = Compiler((), processors.expressions, begun_tenths)
+    def __init__(
+        self, processors: Processors, begun_tenths: int, depth: int = 0, key_filter: KeyFilter | None = None
+    ) -> None:
+        compiler = Compiler((), processors.expressions, begun_tenths, key_filter)
+        self._begun_tenths = begun_tenths
+        self._key_filter = key_filter
         self._processors = processors
         self._depth = depth
         within = f"{processors.pipeline}: " if processors.pipeline else ""
@@ -138,6 +148,7 @@ class Chain:
         self._steps = steps
         self._program = CoreProgram(steps)
         self._columns = TypedProgram([step for of_processor in steps for step in of_processor])
+        self._needs_order = any(getattr(step, "needs_order", False) for of_processor in steps for step in of_processor)
 
     @property
     def needs_text(self) -> bool:
@@ -173,7 +184,7 @@ class Chain:
             return [(self, every)]
         schemas = whole_array(events[SCHEMA].unify_dictionaries())
         idle = [self._idle(effects, text) for text in schemas.dictionary.to_pylist()]
-        if not any(idle) or not len(events):
+        if self._needs_order or not any(idle) or not len(events):
             return [(self, every)]
         is_update = pc.fill_null(pc.equal(events[OPERATION_ATTRIBUTE], "update"), False).to_numpy()
         codes = np.where(is_update, pc.fill_null(schemas.indices, len(idle)).to_numpy(), len(idle))
@@ -206,6 +217,8 @@ class Chain:
         events = events.drop_columns([name for name in (JSON, ROW) if name in events.column_names])
         done = None if PART in events.column_names else self._program.run(whole_array(events[EVENT]))
         remaining = np.ones(len(events), bool) if done is None else done.left | _has_reason(events)
+        if self._needs_order and done is not None and remaining.any():
+            done, remaining = None, np.ones(len(events), bool)
         outcome, malformed = _Found(), REJECTS.empty_table()
         if done is not None:
             outcome.dropped += int(np.count_nonzero(done.dropped & ~remaining))
@@ -265,6 +278,11 @@ class Chain:
                 outcome.failed += working.rejects
                 outcome.dropped += working.dropped
                 outcome.added += working.added
+
+    def copy(self) -> Chain:
+        """Return an equal chain that has seen no event, to show what it does."""
+        key_filter = KeyFilter(self._key_filter.memory, self._key_filter.now) if self._key_filter else None
+        return Chain(self._processors, self._begun_tenths, self._depth, key_filter)
 
     def each(self, events: pa.Table) -> Iterator[tuple[str, EventBatch]]:
         """Process valid events with `json`, and yield after each processor its label and the events, to show them."""

@@ -104,6 +104,17 @@ class EventBatch:
         picked = [_picked(events[row], fields) for row in rows]
         return evaluation.of_fields(picked)
 
+    def picked(self, rows: Sequence[int], fields: Sequence[str]) -> list[str]:
+        """Return some fields of some rows, as the text of an object for each; it may repeat none."""
+        scanned = core.pick(self._json, fields) if self._is_original else None
+        if scanned is None:
+            events = self.opened(rows)
+            return [_picked(events[row], fields) for row in rows]
+        numbers, texts = scanned[0].to_pylist(), scanned[1].to_pylist()
+        odd = [row for row in rows if numbers[row] < 0]
+        events = self.opened(odd) if odd else []
+        return [texts[numbers[row]] if numbers[row] >= 0 else _picked(events[row], fields) for row in rows]
+
     def drop(self, rows: Sequence[int]) -> None:
         """Remove rows: no sink gets them."""
         self.dropped += len(rows)

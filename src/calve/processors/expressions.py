@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
+from typing import TYPE_CHECKING
 
 from calve.expression import compile_condition, compile_format, compile_value
 from calve.expression.condition import Condition
 from calve.expression.format import Format
 from calve.processors.evaluation import Evaluation, Expression
+
+if TYPE_CHECKING:
+    from calve.processors.key_filter import KeyFilter
 
 __all__ = ["Compiler", "condition", "format_string", "value_expression"]
 
@@ -20,10 +24,12 @@ class Compiler:
         metadata: The metadata attributes of events.
         known: Expressions that are compiled already, by kind and text.
         begun_tenths: When the batch was begun, in tenths of a second since the epoch; the same over retries.
+        key_filter: Remembers the keys of events; None: no event is a duplicate.
 
     Attributes:
         known: All expressions so far.
         begun_tenths: As given.
+        key_filter: As given.
     """
 
     def __init__(
@@ -31,8 +37,10 @@ class Compiler:
         metadata: Collection[str],
         expressions: Mapping[tuple[str, str], Expression] | None = None,
         begun_tenths: int = 0,
+        key_filter: KeyFilter | None = None,
     ) -> None:
         self.begun_tenths = begun_tenths
+        self.key_filter = key_filter
         self.known: dict[tuple[str, str], Expression] = dict(expressions or {})
         self._metadata = metadata
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from calve.processors.convert import ConvertType
 from calve.processors.date import Date
 from calve.processors.decode import Decompress, ParseIon, ParseXml, WriteJson
+from calve.processors.deduplicate import Aggregate, Deduplicate
 from calve.processors.dissect import Dissect
 from calve.processors.enrich import GeoIp, UserAgent
 from calve.processors.entries import AddEntries, CopyValues, RenameKeys
@@ -34,12 +35,14 @@ __all__ = ["PROCESSORS", "REFUSED"]
 
 PROCESSORS: Mapping[str, type] = {
     "add_entries": AddEntries,
+    "aggregate": Aggregate,
     "convert_entry_type": ConvertType,
     "convert_type": ConvertType,
     "copy_values": CopyValues,
     "csv": ParseCsv,
     "date": Date,
     "decompress": Decompress,
+    "deduplicate": Deduplicate,
     "delete_entries": DeleteEntries,
     "dissect": Dissect,
     "drop_events": DropEvents,
@@ -72,9 +75,10 @@ PROCESSORS: Mapping[str, type] = {
 }
 """The settings class of each processor."""
 
-_STATEFUL = "keeps state between events, which Calve's processors do not; use a query on the table, or Spark"
+_STATEFUL = (
+    "keeps state between events, which of Calve's processors only deduplicate does; use a query on the table, or Spark"
+)
 REFUSED: Mapping[str, str] = {
-    "aggregate": _STATEFUL,
     "anomaly_detector": _STATEFUL,
     "otel_traces": _STATEFUL,
     "service_map": _STATEFUL,

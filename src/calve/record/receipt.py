@@ -14,6 +14,7 @@ import msgspec
 from calve import structs
 from calve.columns.infer import Inferred
 from calve.errors import CalveError
+from calve.record.key_file import KeyFile
 from calve.record.target import TableRef
 from calve.record.written import FailedRules, Ignored, IndexDocuments, Nulled, Rejects, StagedFiles
 
@@ -43,6 +44,8 @@ class ReadCounts(msgspec.Struct):
         dropped: Events that a processor dropped.
         added: How many more events there are than were read, because a processor split some.
         core_failures: How often the compiled core failed and the exact converter replaced it.
+        duplicates: Events of `dropped` whose key had passed before.
+        forgotten_keys: Keys that were forgotten before the end of their window, because there were too many.
     """
 
     events: int = 0
@@ -52,6 +55,8 @@ class ReadCounts(msgspec.Struct):
     dropped: int = 0
     added: int = 0
     core_failures: int = 0
+    duplicates: int = 0
+    forgotten_keys: int = 0
 
 
 class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
@@ -72,6 +77,7 @@ class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
         shuffled_parts: How many parts of partitions it shuffled.
         record_times: The latest time of the records that it read, by origin, in microseconds since the epoch.
         lines: What the driver prints, each with its line break.
+        key_files: The files with the keys to remember after the batch.
     """
 
     tables: list[StagedFiles] = []
@@ -88,6 +94,7 @@ class Receipt(msgspec.Struct, frozen=True, tag="receipt"):
     shuffled_parts: int = 0
     record_times: dict[str, int] = {}
     lines: list[str] = []
+    key_files: list[KeyFile] = []
 
 
 class Failure(msgspec.Struct, frozen=True, omit_defaults=True, tag="failure"):

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from calve.record.key_file import KeyFile
 from calve.record.written import FailedRules, Ignored, IndexDocuments, Nulled, Rejects, StagedFiles
 from calve.sources.source import Planned, Position
 
@@ -32,13 +33,15 @@ class StagedBatch(msgspec.Struct, frozen=True):
         ignored: The fields that no column has.
         failed_rules: The rows that did not follow rules.
         documents: The documents, which are written already.
-        events: The events that were read. This, the next four, `dropped` and `added` are sums of `Seen`.
+        events: The events that were read. This, the next four, and the last ones before `key_files` are sums of
+            `ReadCounts`.
         waiting: The parts of the source with more events after the position (`Planned.waiting`).
         since: When its oldest event was first seen waiting, in seconds since the epoch.
         staged_at: When it was staged, in seconds since the epoch.
         steps: Seconds of each step, of all tasks together.
         seconds: How long the batch took.
         record_times: The latest time of the source's records by origin, in microseconds since the epoch.
+        key_files: The files with the keys to remember after it.
     """
 
     batch: int
@@ -62,6 +65,9 @@ class StagedBatch(msgspec.Struct, frozen=True):
     added: int = 0
     record_times: dict[str, int] = {}
     failed_rules: list[FailedRules] = []
+    duplicates: int = 0
+    forgotten_keys: int = 0
+    key_files: list[KeyFile] = []
 
     @staticmethod
     def of(batch: int, planned: Planned, receipts: Sequence[Receipt], since: float, seconds: float) -> StagedBatch:
@@ -98,6 +104,9 @@ class StagedBatch(msgspec.Struct, frozen=True):
             seconds=seconds,
             dropped=sum(seen.dropped for seen in first),
             added=sum(seen.added for seen in first),
+            duplicates=sum(seen.duplicates for seen in first),
+            forgotten_keys=sum(seen.forgotten_keys for seen in first),
+            key_files=[file for receipt in receipts for file in receipt.key_files],
             record_times=_latest([accepted, *(receipt.record_times for receipt in receipts if receipt.is_first)]),
         )
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from calve.event.envelope.decoder import Envelopes
 from calve.event.keyed.decoder import RecordKeys
 from calve.processors.chain import Processors
+from calve.processors.key_filter import KeyMemory
 from calve.processors.masking import Masks
 from calve.record.target import TableRef
 from calve.serde.settings import Serde
@@ -46,6 +47,8 @@ class Job:
         processors: What changes the events before they are routed; None: nothing.
         branches: Fed pipelines with processors, each after the one that its events come from.
         record_time: Which attribute is the time of a record; None: the records have none.
+        memory: The keys that were seen before the batch, whose events are then all of one task; None: no event is a
+            duplicate.
     """
 
     pipeline: str
@@ -68,6 +71,7 @@ class Job:
     processors: Processors | None = None
     branches: tuple[FedPipeline, ...] = ()
     record_time: RecordTime | None = None
+    memory: KeyMemory | None = None
 
     @property
     def needs(self) -> frozenset[str]:

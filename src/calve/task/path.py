@@ -22,7 +22,9 @@ from calve.event.keyed.decoder import KeyedDecoder
 from calve.event.typed import is_typed, with_text
 from calve.event.validate_json import validated
 from calve.processors.chain import Chain, Processed
+from calve.processors.key_filter import KeyFilter
 from calve.processors.masking import Masker
+from calve.record.key_file import KeyFile
 from calve.record.receipt import ReadCounts
 from calve.record.target import TableRef
 from calve.route.route import Routed
@@ -98,7 +100,8 @@ class EventPath:
         self._envelopes = EnvelopeDecoder(job.envelopes) if job.envelopes else None
         self._masker = Masker(job.masks) if job.masks else None
         self._record_keys = KeyedDecoder(job.record_keys) if job.record_keys else None
-        self._chain = Chain(job.processors, job.time_tenths) if job.processors else None
+        self._key_filter = KeyFilter(job.memory, job.time_tenths) if job.memory else None
+        self._chain = Chain(job.processors, job.time_tenths, key_filter=self._key_filter) if job.processors else None
         self._notes = notes
         self._stream = Stream(job.branches, [sink.route for sink in job.sinks], job.time_tenths)
         self._router = self._stream.router
@@ -118,6 +121,14 @@ class EventPath:
     def record_times(self) -> dict[str, int]:
         """The latest times of the records that were read, by origin, in microseconds since the epoch."""
         return self._times.latest if self._times else {}
+
+    def write_keys(self) -> list[KeyFile]:
+        """Write the keys of all events that have passed; return the files of keys after the batch."""
+        if self._key_filter is None:
+            return []
+        files = self._key_filter.files_after()
+        self.counts.forgotten_keys = self._key_filter.forgotten
+        return files
 
     def read(self, splits: Sequence[Split]) -> Generator[pa.Table]:
         """Yield the events of splits, in order; another thread reads the next ones. Close it after an error."""
@@ -189,6 +200,7 @@ class EventPath:
         """Return the events after the processors, with their order where changes are written."""
         if self._chain:
             processed = self._run(self._chain, events)
+            self.counts.duplicates = self._key_filter.duplicates if self._key_filter else 0
             self._reject(_UNROUTED, events, processed.malformed)
             self._stream.reject(processed.failed_rows, processed.failed, self._reject)
             events = processed.rows
@@ -196,7 +208,7 @@ class EventPath:
 
     def _run(self, chain: Chain, events: pa.Table) -> Processed:
         if self._notes:
-            self._notes(chain, events)
+            self._notes(chain.copy(), events)
         processed = self._clock.timed("process", chain.run, events)
         self.counts.dropped += processed.dropped
         self.counts.added += processed.added

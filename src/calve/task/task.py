@@ -165,7 +165,9 @@ class _Task:
                     self.clock.timed("write", self._files.write, stream, table, table.properties, rows)
 
     def _receipt(self, written: Receipt) -> Receipt:
-        counts = self._path.counts
+        isolation, counts = self._job.isolation, self._path.counts
+        is_kept = self._is_first and not (isolation.is_probe or isolation.is_of_staged)
+        key_files = self._path.write_keys() if is_kept else []
         counts.core_failures += core.failures()
         return structs.replace(
             written,
@@ -177,4 +179,5 @@ class _Task:
             task=self._number,
             record_times=self._path.record_times,
             shuffled_parts=self._shuffle.parts if self._shuffle else 0,
+            key_files=key_files,
         )

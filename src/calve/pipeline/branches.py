@@ -17,6 +17,7 @@ from calve.settings.pipeline import BranchSettings, GateSettings, Plugin
 
 if TYPE_CHECKING:
     from calve.processors.chain import Processors
+    from calve.processors.key_filter import KeyMemory
     from calve.task.branch import FedPipeline
 
 __all__ = ["CompiledProcessors", "attributes_of", "metadata_before", "plugins_before"]
@@ -79,6 +80,11 @@ class CompiledProcessors:
         self._metadata |= {
             name for gate in gates for condition in gate.conditions.values() for name in condition.metadata
         }
+
+    @property
+    def memory(self) -> KeyMemory | None:
+        """The keys that the first pipeline remembers, without files; None: it remembers none."""
+        return self.first.memory if self.first else None
 
     @property
     def metadata(self) -> frozenset[str]:

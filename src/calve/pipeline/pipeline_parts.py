@@ -174,8 +174,7 @@ class PipelineParts:
         is_typed = isinstance(self.source, OfTables)  # then tables are made before their first batch is read
         self._learns_tables = bool(self.tables.by_sink) and not is_typed
         self.in_order = any(sink.order is Order.BY_KEY for sink in self._sinks)
-        first = self._processors.first
-        self.memory = first.memory if first and not rejects else None
+        self.memory = None if rejects else self._processors.memory
         self.one_task = any(sink.order is Order.ONE_TASK for sink in self._sinks) or self.memory is not None
         self.flush_seconds = min(sink.flush_seconds for sink in self._sinks)
         self.max_batch_bytes = min(sink.max_batch_bytes for sink in self._sinks)

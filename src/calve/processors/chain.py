@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import gc
 import itertools
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +25,7 @@ from calve.processors.effects import Effects, known_effects
 from calve.processors.evaluation import Expression
 from calve.processors.event_batch import EventBatch
 from calve.processors.expressions import Compiler
+from calve.processors.garbage import without_collection
 from calve.processors.key_filter import KeyFilter, KeyMemory
 from calve.processors.program import CoreProgram, ProgramResult
 from calve.processors.step import ProcessorSettings, ProcessorStep
@@ -266,7 +265,7 @@ class Chain:
 
     def _work(self, begun: _Begun, outcome: _Found) -> None:
         """Process events by the steps in Python."""
-        with _without_collection():
+        with without_collection():
             for start in range(0, max(len(begun.events), 1), _ROWS):
                 part = begun.events.slice(start, _ROWS)
                 working = self._batch(begun.now.slice(start, _ROWS), begun.touched[start : start + _ROWS])
@@ -396,15 +395,3 @@ def _has_reason(events: pa.Table) -> Mask | bool:
         return False
     has_reason: Mask = pc.is_valid(events[MALFORMED]).to_numpy()
     return has_reason
-
-
-@contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """Suspend the garbage collector, which would visit each event again and again; events have no cycles."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

@@ -24,6 +24,7 @@ pub mod mysql;
 pub mod needs_exact;
 pub mod object_columns;
 pub mod observe;
+pub mod otlp;
 pub mod parse;
 pub mod pgoutput;
 pub mod placeholder;

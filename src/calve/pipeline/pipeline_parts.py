@@ -146,10 +146,10 @@ class PipelineParts:
         names = {name: kind for name, kind in names.items() if not self._masks or name not in self._masks.hidden}
         self._processors = CompiledProcessors(settings, names)
         implied = IMPLIED_OPERATION if is_change or is_keyed or source.emits_changes else None
-        log, is_copy = Log(self.name), source.emits_changes
+        log, is_copy, defaults = Log(self.name), source.emits_changes, source.table_defaults
         locations = dead_letter_locations(settings, folder)
         self._sinks: list[Sink] = [
-            open_sink(Opening(sink, label, names, location, catalog_of, log, implied, is_copy, not rejects))
+            open_sink(Opening(sink, label, names, location, catalog_of, log, implied, is_copy, not rejects, defaults))
             for (sink, names), label, location in zip(
                 map(self._processors.before, settings.sinks), sink_labels(settings), locations, strict=True
             )

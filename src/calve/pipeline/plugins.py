@@ -49,6 +49,10 @@ __all__ = [
 
 _SOURCES = (
     "http",
+    "otlp",
+    "otel_logs_source",
+    "otel_trace_source",
+    "otel_metrics_source",
     "kafka",
     "file",
     "s3",

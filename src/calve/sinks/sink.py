@@ -14,7 +14,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import pyarrow as pa
@@ -103,6 +103,7 @@ class Opening:
         operation: The expression of an event's operation, if the source is a change stream; None: the sink's setting.
         is_copy: Whether the source is a database, whose copy loses no value by default.
         has_limits: Whether the limits of dead letters count: not for a replay, which makes room.
+        table_defaults: As `SourceSettings.table_defaults` of the source.
     """
 
     entry: SinkEntry
@@ -114,6 +115,7 @@ class Opening:
     operation: str | None = None
     is_copy: bool = False
     has_limits: bool = True
+    table_defaults: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @property
     def letters_limits(self) -> RoomLimits | None:

@@ -63,6 +63,7 @@ class SourceSettings:
         row_attributes: The metadata attributes that have values of rows, such as those of a key.
         needs_spark: Whether it reads tables with Spark SQL.
         holds_on_server: Whether it makes something on its server that stays until `drop` of its `source.py`.
+        table_defaults: The options of an Iceberg sink for tables of its rows that no option of the sink arranges.
         remembers: What it keeps in its folder of the state: the form, by the path in it; `""`: all of the folder.
     """
 
@@ -75,6 +76,7 @@ class SourceSettings:
     row_attributes: ClassVar[tuple[str, ...]] = ()
     needs_spark: ClassVar[bool] = False
     holds_on_server: ClassVar[bool] = False
+    table_defaults: ClassVar[Mapping[str, list[str]]] = {}
     remembers: ClassVar[Mapping[str, StateForm]] = {"": StateForm.FILES}
 
     @property

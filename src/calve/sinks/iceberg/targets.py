@@ -45,6 +45,8 @@ from calve.write.writer import check
 
 __all__ = ["SinkTargets"]
 
+_NO_DEFAULTS: Mapping[str, Sequence[str]] = {}
+
 
 class SinkTargets:
     """All known tables of a sink, for its tasks. Called by the pipeline's thread; `refresh` by any thread.
@@ -56,6 +58,7 @@ class SinkTargets:
         log: Logs that a table was created or changed, or has invalid properties.
         mirrors: The source tables of the sink's mirrors.
         metadata: The columns that get the metadata of events.
+        defaults: `partition_by` and `sort_by` of tables that are created from events, where the settings have neither.
 
     Attributes:
         written: The tables that earlier runs have written.
@@ -70,11 +73,13 @@ class SinkTargets:
         log: Log,
         mirrors: Mirrors = NONE,
         metadata: MetadataColumns = NO_METADATA,
+        defaults: Mapping[str, Sequence[str]] = _NO_DEFAULTS,
     ) -> None:
         self.catalog = catalog
         self.settings = settings
         self.mirrors = mirrors
         self._metadata = metadata
+        self._defaults = defaults
         self.rules = settings.by_table.map(lambda own: DraftRules.of(own, metadata))
         self._static = static
         self._log = log
@@ -270,7 +275,8 @@ class SinkTargets:
             return Absent(Code.NO_KEY.value, f"no event has {lacking[0]}, which is in the key of the new table {name}")
         chosen = fitted(schema, rules, rules.types)
         marks = {} if inferred.is_declared and chosen == schema else INFERRED
-        table = self._create(name, rules.identified(chosen), own.partition_by, marks)
+        partitions, order = self._arrangement(own, chosen)
+        table = self._create(name, rules.identified(chosen), partitions, marks, order)
         for line in unclear_columns(table, inferred, rules.types):
             self._log.info(line)
         for column in absent_partitions(schema, own):
@@ -279,6 +285,14 @@ class SinkTargets:
                 f"no event has {column} of partition_by; {name} has the column all the same, a {kind}", table=name
             )
         return table
+
+    def _arrangement(self, own: IcebergSettings, schema: Schema) -> tuple[Sequence[str], Sequence[str]]:
+        """Return partitions and sort order of a table from events; the source's only where they fit its columns."""
+        if own.partition_by or own.sort_by:
+            return own.partition_by, own.sort_by
+        partitions, order = (self._defaults.get(name, ()) for name in ("partition_by", "sort_by"))
+        columns = [column for column, _ in (*partition_spec_fields(partitions), *sort_fields(order))]
+        return (partitions, order) if set(columns) <= set(schema.column_names) else ((), ())
 
     def _make_mirror(self, name: str, schema: Schema) -> Table | Absent:
         if fault := self.mirrors.names_fault(name):
@@ -294,11 +308,17 @@ class SinkTargets:
         return self._existing.load(name) or Absent(Code.NO_SUCH_TABLE.value, f"the table {name} was dropped")
 
     def _create(
-        self, name: str, schema: Schema, partitions: Sequence[Any], marks: Mapping[str, str] | None = None
+        self,
+        name: str,
+        schema: Schema,
+        partitions: Sequence[Any],
+        marks: Mapping[str, str] | None = None,
+        sort_by: Sequence[str] | None = None,
     ) -> Table:
         own = self.settings.of(name)
         schema = self.rules.of(name).identified(self._metadata.complete(schema))
-        fields, order = partition_spec_fields(partitions, schema), sort_fields(own.sort_by)
+        fields = partition_spec_fields(partitions, schema)
+        order = sort_fields(own.sort_by if sort_by is None else sort_by)
         if absent := [column for column, _ in order if column not in schema.column_names]:
             self._log.warning_once(
                 f"{name} is created without {', '.join(absent)} of sort_by: no event has it", table=name

@@ -17,7 +17,7 @@ from calve.compiled.bodies import BodyRefusal, split_body
 from calve.sources.http.message import RequestRefusedError, Response
 from calve.sources.log.record import MAX_EVENTS_BYTES, RecordEvents
 
-__all__ = ["MAX_EVENTS", "NOT_AN_ARRAY", "gunzip", "split", "split_exactly", "split_text"]
+__all__ = ["DEFLATE_RATIO", "MAX_EVENTS", "NOT_AN_ARRAY", "gunzip", "split", "split_exactly", "split_text"]
 
 MAX_EVENTS = 1 << 30
 """The events of an entry of the log, which has four bytes for their number."""
@@ -35,7 +35,7 @@ _SURROGATE = re.compile(rb"\\u[dD]")
 """Half of a pair, perhaps: msgspec refuses one that stands alone, and looking closely is slow."""
 _GZIP_SECONDS = 5.0
 """The time for a body to be unpacked: one of very many empty members needs longer than its length suggests."""
-_DEFLATE_RATIO = 1032
+DEFLATE_RATIO = 1032
 """More than any body can have."""
 _RATIO_BYTES = 1 << 20
 """So much may unpack from any number of bytes."""
@@ -148,7 +148,7 @@ def _are_values(lines: list[bytes]) -> bool:
     return False
 
 
-def gunzip(body: bytes, limit: int, ratio: int = _DEFLATE_RATIO) -> bytes:
+def gunzip(body: bytes, limit: int, ratio: int = DEFLATE_RATIO) -> bytes:
     """Unpack gzip, of one or more members.
 
     Args:

@@ -13,19 +13,24 @@ _REASONS = {status.value: status.phrase for status in http.HTTPStatus}
 
 @dataclass(frozen=True)
 class Response:
-    """An answer: status, one line for a person, and further header lines."""
+    """An answer: status, one line for a person, and further header lines.
+
+    Attributes:
+        content: The body, if it is not the text, and its type.
+    """
 
     status: int
     text: str = ""
     headers: tuple[tuple[str, str], ...] = ()
+    content: tuple[bytes, str] | None = None
 
     def encode(self, date: str, close: bool, head: bool) -> bytes:
         """Build the bytes to send; of an answer to HEAD the body is left out."""
-        body = f"{self.text}\n".encode() if self.text else b""
+        body, kind = self.content or (f"{self.text}\n".encode() if self.text else b"", "text/plain; charset=utf-8")
         lines = [
             f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
             f"date: {date}",
-            "content-type: text/plain; charset=utf-8",
+            f"content-type: {kind}",
             f"content-length: {len(body)}",
             *(f"{name}: {value}" for name, value in self.headers),
             *(["connection: close"] if close else []),
@@ -53,6 +58,7 @@ class Request:
         body: What has arrived of it: one array, because a client may send chunks of a byte.
         size: Bytes of the body that have arrived.
         refusal: The answer that is certain before the body has arrived.
+        success: The answer when the events are durable; None: that of the `http` source.
         answer: Sends the response, in the order of the connection's requests.
     """
 
@@ -63,6 +69,7 @@ class Request:
     body: bytearray = field(default_factory=bytearray)
     size: int = 0
     refusal: Response | None = None
+    success: Response | None = None
     keep_alive: bool = False
 
     @property
@@ -74,9 +81,14 @@ class Request:
         return path
 
     @property
+    def kind(self) -> str:
+        """The type that `Content-Type` names, in lower case; empty if there is none."""
+        return self._content_type[0]
+
+    @property
     def is_text(self) -> bool:
         """Whether the body is plain text, a line for each event."""
-        return self._content_type[0] == "text/plain"
+        return self.kind == "text/plain"
 
     def advice(self, body: bytes) -> str:
         """Return what to do about a body that was refused, if its type or its first byte tells; else nothing.
@@ -84,8 +96,7 @@ class Request:
         Args:
             body: The body, unpacked.
         """
-        kind = self._content_type[0]
-        if kind in ("text/csv", "application/csv"):
+        if self.kind in ("text/csv", "application/csv"):
             return " CSV is not read here: send NDJSON, or the files to a `file` source."
         if body.lstrip()[:1] in (b"[", b"{") or self.is_text:
             return ""

@@ -9,10 +9,12 @@ from collections.abc import Callable
 from calve.observe.log import Log
 from calve.sources.http.message import Response
 
-__all__ = ["CLOSED", "Refusals"]
+__all__ = ["CLOSED", "PARTIAL", "Refusals"]
 
 CLOSED = "closed"
 """The status of connections that were closed without an answer, because there were too many."""
+PARTIAL = "partial"
+"""The status of requests of which only a part was accepted."""
 _GROWTH = 10
 _NOT_NOW = (429, 503)
 """The client is right, and the source cannot accept its events."""
@@ -53,10 +55,14 @@ class Refusals:
         """Count a connection that was closed without an answer."""
         self._count(CLOSED, "There are too many connections.")
 
+    def partly(self, why: str) -> None:
+        """Count a request of which only a part was accepted."""
+        self._count(PARTIAL, why)
+
     def _count(self, status: str, why: str) -> None:
         count = self.counts[status] = self.counts[status] + 1
         if count >= self._due.get(status, 1):
             self._due[status] = count * _GROWTH
             times = "a request" if count == 1 else f"{count:,} requests"
-            done = "closed" if status == CLOSED else f"answered {status}"
+            done = {CLOSED: "closed", PARTIAL: "accepted in part"}.get(status, f"answered {status}")
             self._lines.warning(f"{times} {done}, for example: {why}", status=status, count=count)

@@ -15,7 +15,7 @@ from calve.errors import SourceError
 from calve.sources.http.connection import ClientConnection
 from calve.sources.http.gate import Admission, Gate
 from calve.sources.http.service import Service
-from calve.sources.http.settings import HttpSettings
+from calve.sources.http.settings import ListenerSettings
 from calve.sources.log.log import JournalEntry
 
 try:
@@ -37,7 +37,7 @@ _PAUSE_SECONDS = 0.25
 class HttpServer:
     """Listens on a port and serves until it is stopped; signals stay the pipeline's."""
 
-    def __init__(self, settings: HttpSettings, service: Service) -> None:
+    def __init__(self, settings: ListenerSettings, service: Service) -> None:
         self._settings = settings
         self._service = service
         self._timeout = settings.request_timeout.total_seconds()
@@ -195,7 +195,7 @@ class HttpServer:
         await asyncio.gather(*self._accepted, return_exceptions=True)
 
 
-def try_port(settings: HttpSettings) -> None:
+def try_port(settings: ListenerSettings) -> None:
     """Check that the port and the certificate can be used, without accepting clients.
 
     Raises:
@@ -205,7 +205,7 @@ def try_port(settings: HttpSettings) -> None:
     _bind(settings, listening=False).close()
 
 
-def _bind(settings: HttpSettings, listening: bool = True) -> socket.socket:
+def _bind(settings: ListenerSettings, listening: bool = True) -> socket.socket:
     where = f"{settings.host}:{settings.port}"
     try:
         family, kind, _, _, address = socket.getaddrinfo(
@@ -223,7 +223,7 @@ def _bind(settings: HttpSettings, listening: bool = True) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            hint = "Stop what uses it, or set another port on the http source"
+            hint = "Stop what uses it, or set another port on the source"
             raise _refused(where, f"port {settings.port} is taken on {settings.host}", hint) from error
         hint = (
             "Ports below 1024 need permissions; set another port"
@@ -234,7 +234,7 @@ def _bind(settings: HttpSettings, listening: bool = True) -> socket.socket:
     return listener
 
 
-def _tls(settings: HttpSettings) -> ssl.SSLContext | None:
+def _tls(settings: ListenerSettings) -> ssl.SSLContext | None:
     if not settings.ssl:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)

@@ -17,7 +17,7 @@ from calve.sources.http import body
 from calve.sources.http.browsers import Browsers
 from calve.sources.http.message import BUG, Request, RequestRefusedError, Response
 from calve.sources.http.refusals import Refusals
-from calve.sources.http.settings import HttpSettings
+from calve.sources.http.settings import ListenerSettings
 from calve.sources.log.log import AppendOutcome, Journal, JournalEntry
 from calve.sources.log.record import RecordEvents
 
@@ -35,24 +35,35 @@ _LATER = ("retry-after", "5")
 
 
 class Service:
-    """Answers requests; events go to the log and are answered when they are on disk."""
+    """Answers requests; events go to the log and are answered when they are on disk.
 
-    def __init__(self, settings: HttpSettings, pipeline: str, log: Journal) -> None:
+    Args:
+        settings: Those of the source.
+        pipeline: Its pipeline.
+        path: Where events go.
+        log: Gets the events.
+    """
+
+    def __init__(self, settings: ListenerSettings, pipeline: str, path: str, log: Journal) -> None:
         self._settings = settings
         self.lines = LogLines(pipeline)
-        self.path = settings.path.replace("${pipelineName}", pipeline)
+        self.path = path
         self._path = self.path.encode()
         self._log = log
         self._pending: dict[JournalEntry, Request] = {}
         self._entries: dict[Request, JournalEntry] = {}
         self._splitting: dict[Request, asyncio.Future[RecordEvents | Response]] = {}
         self._threads = ThreadPoolExecutor(_THREADS, "calve-http-split")
-        basic = settings.authentication.http_basic if settings.authentication else None
-        self._credentials = f"{basic.username}:{basic.password}".encode() if basic else None
+        self._credentials = settings.authentication.credentials if settings.authentication else None
         self._browsers = Browsers(settings.host, settings.allowed_origins or [], settings.allowed_hosts or [])
         self.stopping = False
         self.crowded = False  # bodies fill the memory
         self.refusals = Refusals(self.lines)
+
+    @property
+    def url_path(self) -> str:
+        """What clients write behind the address."""
+        return self.path
 
     @property
     def max_body(self) -> int:
@@ -75,13 +86,13 @@ class Service:
         if request.method == b"OPTIONS" and (preflight := self._browsers.preflight(request.headers)):
             return preflight
         health = request.path == _HEALTH and self._settings.health_check_service
-        if not health and request.path != self._path:
+        if not health and not self._has(request.path):
             return Response(404, f"There is nothing here; events go to {self.path}.")
         allowed = (b"GET", b"HEAD") if health else (b"POST",)
         if request.method not in allowed:
             return Response(405, "This method does not fit the path.", (("allow", b", ".join(allowed).decode()),))
         if not (health and self._settings.unauthenticated_health_check) and not self._knows(request):
-            return Response(401, "User name or password is wrong.", (("www-authenticate", 'Basic realm="calve"'),))
+            return self._unknown()
         if self.stopping:
             return Response(503, "The pipeline is stopping.", (_LATER,))
         return None if health else self._body_refusal(request)
@@ -115,7 +126,16 @@ class Service:
         """Return the refusal of a body that is too long."""
         return Response(413, f"The body is longer than max_request_length: {self.max_body} bytes.")
 
+    def _has(self, path: bytes) -> bool:
+        """Return whether events go to a path."""
+        return path == self._path
+
+    def _phrased(self, request: Request, response: Response) -> Response:
+        """Return an answer as the protocol has it."""
+        return response
+
     def _answer(self, request: Request, response: Response) -> None:
+        response = self._phrased(request, response)
         self.refusals.answered(response)
         if readable := self._browsers.headers(request.headers):
             response = replace(response, headers=(*response.headers, *readable))
@@ -144,43 +164,64 @@ class Service:
         try:
             if is_packed:
                 data = body.gunzip(data, self.max_body, self._settings.max_compression_ratio)
-            return body.split_text(data, most) if request.is_text else body.split(data, most)
+            return self._read(request, data, most)
         except RequestRefusedError as error:
-            return replace(error.response, text=f"{error.response.text}{request.advice(data)}")
+            return error.response
         except Exception as error:  # a bug must not leave the client without an answer
             self.lines.warning(f"http request failed: {error!r}")
             return BUG
 
+    def _read(self, request: Request, data: bytes, most: int) -> RecordEvents:
+        """Return the events of an unpacked body; on any thread.
+
+        Raises:
+            RequestRefusedError: It is something else, or has more events than `most`.
+        """
+        try:
+            return body.split_text(data, most) if request.is_text else body.split(data, most)
+        except RequestRefusedError as error:
+            text = f"{error.response.text}{request.advice(data)}"
+            raise RequestRefusedError(replace(error.response, text=text)) from error
+
     def _submit(self, request: Request, events: RecordEvents | Response) -> None:
         if isinstance(events, Response) or not events.rows:
-            self._answer(request, events if isinstance(events, Response) else _accepted(0))
+            self._answer(request, events if isinstance(events, Response) else request.success or _accepted(0))
             return
-        entry = JournalEntry(events, request.headers.get(b"idempotency-key", b""), self._headers(request))
+        kept = self._kept(request)
+        headers = msgspec.json.encode(kept) if kept else b""
+        entry = JournalEntry(events, request.headers.get(b"idempotency-key", b""), headers)
         self._pending[entry], self._entries[request] = request, entry
         self._log.submit(entry)
 
     def _settle(self, entry: JournalEntry, response: Response) -> None:
         request = self._pending.pop(entry)
         del self._entries[request]
-        self._answer(request, _accepted(entry.events.rows) if response.status == 200 else response)
+        success = request.success or _accepted(entry.events.rows)
+        self._answer(request, success if response.status == 200 else response)
 
-    def _headers(self, request: Request) -> bytes:
-        kept = {
+    def _kept(self, request: Request) -> dict[str, str]:
+        """Return what the reader needs to know about the events of a request."""
+        return {
             name: request.headers[name.encode()].decode("latin-1")
             for name in self._settings.kept_headers
             if name.encode() in request.headers
         }
-        return msgspec.json.encode(kept) if kept else b""
 
     def _knows(self, request: Request) -> bool:
         if self._credentials is None:
             return True
         scheme, _, token = request.headers.get(b"authorization", b"").partition(b" ")
+        own_scheme, secret = self._credentials
         try:
-            given = base64.b64decode(token.strip(), validate=True)
+            given = base64.b64decode(token.strip(), validate=True) if own_scheme == b"basic" else token.strip()
         except ValueError:
             return False
-        return hmac.compare_digest(given, self._credentials) and scheme.lower() == b"basic"
+        return hmac.compare_digest(given, secret) and scheme.lower() == own_scheme
+
+    def _unknown(self) -> Response:
+        if self._credentials and self._credentials[0] == b"bearer":
+            return Response(401, "The token is wrong.", (("www-authenticate", 'Bearer realm="calve"'),))
+        return Response(401, "User name or password is wrong.", (("www-authenticate", 'Basic realm="calve"'),))
 
     def _body_refusal(self, request: Request) -> Response | None:
         if request.length is not None and request.length > self.max_body:

@@ -14,7 +14,15 @@ from calve.network.host_names import host_name, is_loopback
 from calve.settings import Size, option
 from calve.sources.settings import Claim, SourceSettings, StateForm
 
-__all__ = ["SETTINGS", "HttpAuthentication", "HttpBasic", "HttpSettings", "Unauthenticated"]
+__all__ = [
+    "SETTINGS",
+    "Bearer",
+    "HttpAuthentication",
+    "HttpBasic",
+    "HttpSettings",
+    "ListenerSettings",
+    "Unauthenticated",
+]
 
 _ORIGIN = re.compile(
     r"(?!https://[^/]*:443\b|http://[^/]*:80\b)[a-z][a-z0-9+.-]*://(?:\[[0-9a-f:]+\]|[^/\s*?#@:\[]+)(?::\d+)?/?"
@@ -32,28 +40,45 @@ class HttpBasic:
 
 
 @dataclass(frozen=True)
+class Bearer:
+    """Requires one token from every client, as `Authorization: Bearer <token>`."""
+
+    token: str = option(doc="Token of the clients.", secret=True, minimum=1)
+
+
+@dataclass(frozen=True)
 class Unauthenticated:
     """Accepts every client."""
 
 
 @dataclass(frozen=True)
 class HttpAuthentication:
-    """Who may send events: `http_basic`, or `unauthenticated` for everybody."""
+    """Who may send events: `http_basic`, `bearer`, or `unauthenticated` for everybody."""
 
     http_basic: HttpBasic | None = option(None, "One user name and password for all clients.")
+    bearer: Bearer | None = option(None, "One token for all clients.")
     unauthenticated: Unauthenticated | None = option(None, "All clients may send; the same as no `authentication`.")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong between the options."""
-        if self.http_basic and self.unauthenticated:
-            yield "", "choose one of http_basic and unauthenticated"
-        if not (self.http_basic or self.unauthenticated):
+        chosen = [way for way in (self.http_basic, self.bearer, self.unauthenticated) if way]
+        if len(chosen) > 1:
+            yield "", "choose one of http_basic, bearer and unauthenticated"
+        if not chosen:
             yield "", "needs http_basic: {username: …, password: …}, or unauthenticated: {} to let everybody send"
+
+    @property
+    def credentials(self) -> tuple[bytes, bytes] | None:
+        """The scheme of `Authorization` in lower case, and the secret behind it; None: everybody may send."""
+        if self.bearer:
+            return b"bearer", self.bearer.token.encode()
+        basic = self.http_basic
+        return (b"basic", f"{basic.username}:{basic.password}".encode()) if basic else None
 
 
 @dataclass(frozen=True)
-class HttpSettings(SourceSettings):
-    """Receives JSON (arrays, objects, NDJSON) and lines of text over HTTP; stores events until they are committed."""
+class ListenerSettings(SourceSettings):
+    """The options of every source that receives requests over HTTP and stores them until they are committed."""
 
     accepts: ClassVar[bool] = True
     replicates: ClassVar[bool] = True
@@ -64,9 +89,6 @@ class HttpSettings(SourceSettings):
         "127.0.0.1",
         "Address to listen on. Only this machine can reach the default. Before you open the source to a network "
         "(`0.0.0.0`, `::`), set `authentication` and `ssl`.",
-    )
-    path: str = option(
-        "/log/ingest", "Path that accepts events; `${pipelineName}` is replaced by the name of the pipeline."
     )
     allowed_origins: list[str] | None = option(
         None,
@@ -190,15 +212,15 @@ class HttpSettings(SourceSettings):
         """Warn of a source that everybody can write to, and of a password that others can read."""
         if is_loopback(self.host):
             return
-        if not (self.authentication and self.authentication.http_basic):
+        credentials = self.authentication.credentials if self.authentication else None
+        if not credentials:
             yield "host", f"lets everybody who reaches {self.host} send events; set authentication.http_basic and ssl"
         elif not self.ssl:
-            yield "authentication.http_basic", "is sent without TLS, so anybody on the way can read it; set ssl"
+            way = "bearer" if credentials[0] == b"bearer" else "http_basic"
+            yield f"authentication.{way}", "is sent without TLS, so anybody on the way can read it; set ssl"
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Yield what is wrong between the options."""
-        if not self.path.startswith("/"):
-            yield "path", f'a path starts with "/", e.g. "/{self.path}"'
         if self.log_folder and self.durable == "replicated":
             yield "log_folder", "durable: replicated has no local log; remove log_folder"
         for origin in self.allowed_origins or []:
@@ -207,10 +229,29 @@ class HttpSettings(SourceSettings):
         for name in self.allowed_hosts or []:
             if not name or "*" in name or name.lower() not in (host_name(name), host_name(f"[{name}]")):
                 yield "allowed_hosts", f"{name!r} is no name of a host without a port, e.g. events.example.com"
-        if self.path == "/health" and self.health_check_service:
-            yield "path", "/health is the health check's; set health_check_service: false or take another path"
         if self.ssl and not (self.ssl_certificate_file and self.ssl_key_file):
             yield "ssl", "ssl needs ssl_certificate_file and ssl_key_file"
+
+    def path_faults(self, key: str, path: str) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong with a path of requests."""
+        if not path.startswith("/"):
+            yield key, f'a path starts with "/", e.g. "/{path}"'
+        if path == "/health" and self.health_check_service:
+            yield key, "/health is the health check's; set health_check_service: false or take another path"
+
+
+@dataclass(frozen=True)
+class HttpSettings(ListenerSettings):
+    """Receives JSON (arrays, objects, NDJSON) and lines of text over HTTP; stores events until they are committed."""
+
+    path: str = option(
+        "/log/ingest", "Path that accepts events; `${pipelineName}` is replaced by the name of the pipeline."
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong between the options."""
+        yield from self.path_faults("path", self.path)
+        yield from super().check()
 
 
 SETTINGS = HttpSettings

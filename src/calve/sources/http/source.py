@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from calve.errors import InvariantError, SourceError
@@ -10,10 +10,10 @@ from calve.sources.http.keys import KeyStore
 from calve.sources.http.reader import HttpReader
 from calve.sources.http.server import HttpServer, try_port
 from calve.sources.http.service import Service
-from calve.sources.http.settings import HttpSettings
+from calve.sources.http.settings import HttpSettings, ListenerSettings
 from calve.sources.log.index import LogPosition, SegmentIndex
 from calve.sources.log.log import Journal, JournalLimits
-from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext
+from calve.sources.source import ALONE, Backlog, Planned, Position, Reader, SourceContext
 from calve.state.folder import StateFolder
 
 __all__ = ["HttpSource", "check_start", "open", "probe"]
@@ -24,17 +24,31 @@ class HttpSource:
 
     A request is answered 200 when its events are on disk, or on the object store, and never before; a segment of the
     log is deleted when all of its events are committed.
+
+    Args:
+        settings: What the server needs to know.
+        folder: The log's folder.
+        pipeline: The pipeline.
+        reader: Reads the log's records.
+        service_of: Makes the service that answers, with the log.
     """
 
-    def __init__(self, settings: HttpSettings, folder: StateFolder, pipeline: str) -> None:
-        self.reader = HttpReader(str(folder.absolute()), settings.kept_headers)
+    def __init__(
+        self,
+        settings: ListenerSettings,
+        folder: StateFolder,
+        pipeline: str,
+        reader: Reader,
+        service_of: Callable[[Journal], Service],
+    ) -> None:
+        self.reader = reader
         self._settings = settings
         self._folder = folder
         self._index = SegmentIndex(folder)
         self._keys = KeyStore(folder, settings.idempotency_window, settings.idempotency_keys)
         limits = JournalLimits(settings.max_log_bytes, settings.min_free_bytes)
         self._log = Journal(folder, self._index, self._keys, limits, pipeline)
-        self._service = Service(settings, pipeline, self._log)
+        self._service = service_of(self._log)
         self._server = HttpServer(settings, self._service)
         self._serving = False
 
@@ -82,7 +96,7 @@ class HttpSource:
             return None
         host, port = self.address
         url_host = f"[{host}]" if ":" in host else host
-        return f"{'https' if self._settings.ssl else 'http'}://{url_host}:{port}{self._service.path}"
+        return f"{'https' if self._settings.ssl else 'http'}://{url_host}:{port}{self._service.url_path}"
 
     def backlog(self, position: Position | None) -> Backlog:
         """Return the size of the events after a position.
@@ -115,10 +129,12 @@ class HttpSource:
 
 def open(settings: HttpSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE) -> HttpSource:
     """Return the source of a pipeline; it has no side effects before `start`."""
-    return HttpSource(settings, folder, pipeline)
+    reader = HttpReader(str(folder.absolute()), settings.kept_headers)
+    path = settings.path.replace("${pipelineName}", pipeline)
+    return HttpSource(settings, folder, pipeline, reader, lambda log: Service(settings, pipeline, path, log))
 
 
-def probe(settings: HttpSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
+def probe(settings: ListenerSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
     """Check that the port and the certificate can be used; no client is accepted.
 
     Raises:
@@ -127,7 +143,7 @@ def probe(settings: HttpSettings, folder: StateFolder, pipeline: str, context: S
     try_port(settings)
 
 
-def check_start(settings: HttpSettings, pipeline: str, once: bool, is_new: bool) -> None:
+def check_start(settings: ListenerSettings, pipeline: str, once: bool, is_new: bool) -> None:
     """Check the port and the certificate, unless the run listens to nobody.
 
     Raises:

@@ -1,0 +1,213 @@
+//! Attributes, and values of any kind as texts: a string as it is, bytes as Base64, lists and maps as JSON.
+
+use crate::column::{Column, Store};
+use crate::kafka::base64;
+use crate::otlp::fields::checked;
+use crate::parse::{Fast, NeedsExact};
+use crate::protobuf::wire::{Reader, FIXED64, LENGTH, VARINT};
+use crate::text::quote_byte;
+use std::collections::HashSet;
+
+/// So many levels a value may have.
+const DEEPEST: u32 = 100;
+/// Below this number of keys, each is compared with each.
+const FEW_KEYS: usize = 16;
+
+enum Value<'a> {
+    Empty,
+    Text(&'a [u8]),
+    Bool(bool),
+    Int(i64),
+    Double(f64),
+    List(Reader<'a>),
+    Map(Reader<'a>),
+    Bytes(&'a [u8]),
+}
+
+fn value(mut reader: Reader<'_>) -> Fast<Value<'_>> {
+    let mut value = Value::Empty;
+    while reader.has_more() {
+        value = match reader.tag()? {
+            (1, LENGTH) => Value::Text(checked(reader.length()?)?),
+            (2, VARINT) => Value::Bool(reader.varint()? != 0),
+            (3, VARINT) => Value::Int(reader.varint()? as i64),
+            (4, FIXED64) => Value::Double(f64::from_bits(reader.bits(FIXED64)?)),
+            (5, LENGTH) => Value::List(reader.length()?),
+            (6, LENGTH) => Value::Map(reader.length()?),
+            (7, LENGTH) => Value::Bytes(reader.length()?.rest()),
+            (number, wire) => {
+                reader.skip(number, wire)?;
+                value
+            }
+        };
+    }
+    Ok(value)
+}
+
+/// Appends the text of a value; false: it is empty.
+pub fn write(reader: Reader, out: &mut Vec<u8>) -> Fast<bool> {
+    match value(reader)? {
+        Value::Empty => return Ok(false),
+        Value::Text(text) => out.extend(text),
+        Value::Bytes(bytes) => out.extend(base64(bytes).bytes()),
+        Value::Double(number) => out.extend(double(number).bytes()),
+        other => json(&other, out, 0)?,
+    }
+    Ok(true)
+}
+
+fn json(given: &Value, out: &mut Vec<u8>, depth: u32) -> Fast<()> {
+    if depth > DEEPEST {
+        return Err(NeedsExact);
+    }
+    match given {
+        Value::Empty => out.extend(b"null"),
+        Value::Text(text) => quote(text, out),
+        Value::Bool(is_true) => out.extend(if *is_true { &b"true"[..] } else { b"false" }),
+        Value::Int(number) => out.extend(number.to_string().bytes()),
+        Value::Double(number) if number.is_finite() => out.extend(double(*number).bytes()),
+        Value::Double(number) => quote(double(*number).as_bytes(), out),
+        Value::Bytes(bytes) => quote(base64(bytes).as_bytes(), out),
+        Value::List(list) => {
+            let (mut reader, mut mark) = (*list, b'[');
+            while reader.has_more() {
+                match reader.tag()? {
+                    (1, LENGTH) => {
+                        out.push(mark);
+                        json(&value(reader.length()?)?, out, depth + 1)?;
+                        mark = b',';
+                    }
+                    (number, wire) => reader.skip(number, wire)?,
+                }
+            }
+            out.extend(if mark == b'[' { &b"[]"[..] } else { b"]" });
+        }
+        Value::Map(map) => {
+            let mut mark = b'{';
+            for (key, part) in entries(parts(*map)?.into_iter())? {
+                out.push(mark);
+                quote(key, out);
+                out.push(b':');
+                json(&value(part)?, out, depth + 1)?;
+                mark = b',';
+            }
+            out.extend(if mark == b'{' { &b"{}"[..] } else { b"}" });
+        }
+    }
+    Ok(())
+}
+
+fn quote(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    text.iter().for_each(|byte| quote_byte(*byte, out));
+    out.push(b'"');
+}
+
+/// The shortest text that is the number; one without a fraction ends in `.0` or has an exponent.
+fn double(number: f64) -> String {
+    match number {
+        f64::INFINITY => "Infinity".into(),
+        f64::NEG_INFINITY => "-Infinity".into(),
+        number => format!("{number:?}"),
+    }
+}
+
+fn parts(mut reader: Reader<'_>) -> Fast<Vec<Reader<'_>>> {
+    let mut parts = vec![];
+    while reader.has_more() {
+        match reader.tag()? {
+            (1, LENGTH) => parts.push(reader.length()?),
+            (number, wire) => reader.skip(number, wire)?,
+        }
+    }
+    Ok(parts)
+}
+
+/// Keys and their values, the last one of each key.
+fn entries<'a>(pairs: impl Iterator<Item = Reader<'a>>) -> Fast<Vec<(&'a [u8], Reader<'a>)>> {
+    let mut entries = vec![];
+    for mut pair in pairs {
+        let (mut key, mut value) = (&b""[..], Reader::new(&[]));
+        while pair.has_more() {
+            match pair.tag()? {
+                (1, LENGTH) => key = checked(pair.length()?)?,
+                (2, LENGTH) => value = pair.length()?,
+                (number, wire) => pair.skip(number, wire)?,
+            }
+        }
+        entries.push((key, value));
+    }
+    if entries.len() < FEW_KEYS {
+        for at in (0..entries.len()).rev() {
+            if entries[at + 1..].iter().any(|later| later.0 == entries[at].0) {
+                entries.remove(at);
+            }
+        }
+    } else {
+        let mut keys = HashSet::with_capacity(entries.len());
+        entries.reverse();
+        entries.retain(|entry| keys.insert(entry.0));
+        entries.reverse();
+    }
+    Ok(entries)
+}
+
+/// The attributes of something as texts.
+#[derive(Default)]
+pub struct Attributes {
+    bytes: Vec<u8>,
+    /// Where each key ends, and its value, if it has one.
+    ends: Vec<(usize, Option<usize>)>,
+}
+
+impl Attributes {
+    pub fn read<'a>(pairs: impl Iterator<Item = Reader<'a>>) -> Fast<Attributes> {
+        let mut attributes = Attributes::default();
+        for (key, part) in entries(pairs)? {
+            attributes.bytes.extend(key);
+            let end = attributes.bytes.len();
+            let has_value = write(part, &mut attributes.bytes)?;
+            attributes.ends.push((end, has_value.then_some(attributes.bytes.len())));
+        }
+        Ok(attributes)
+    }
+
+    pub fn size(&self) -> usize {
+        self.bytes.len()
+    }
+
+    fn texts(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
+        let mut at = 0;
+        self.ends.iter().map(move |&(key, value)| {
+            let start = std::mem::replace(&mut at, value.unwrap_or(key));
+            (&self.bytes[start..key], value.map(|end| &self.bytes[key..end]))
+        })
+    }
+
+    pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
+        self.texts().find(|text| text.0 == name)?.1
+    }
+
+    /// Adds them to a column of maps.
+    pub fn push_to(&self, column: &mut Column) -> Fast<()> {
+        let Store::Map(ends, pair) = &mut column.store else { return Err(NeedsExact) };
+        for (key, value) in self.texts() {
+            push_text(&mut pair.0, Some(key));
+            push_text(&mut pair.1, value);
+        }
+        ends.push(i32::try_from(pair.0.valid.len()).map_err(|_| NeedsExact)?);
+        column.valid.push(1);
+        Ok(())
+    }
+}
+
+pub fn push_text(column: &mut Column, text: Option<&[u8]>) {
+    match (text, &mut column.store) {
+        (Some(text), Store::Bytes(ends, bytes)) => {
+            bytes.extend(text);
+            ends.push(bytes.len() as i64);
+            column.valid.push(1);
+        }
+        _ => column.push_null(),
+    }
+}

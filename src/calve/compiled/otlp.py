@@ -1,0 +1,58 @@
+"""Requests of OpenTelemetry's protocol, read by the compiled core (`otlp.rs`)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from calve.compiled.events import as_array, call
+
+__all__ = ["SIGNALS", "DecodedPart", "decode"]
+
+SIGNALS = ("traces", "logs", "metrics")
+"""The signals, in the core's order."""
+_MALFORMED = 1
+
+
+class DecodedPart(NamedTuple):
+    """What was read of a request.
+
+    Attributes:
+        batch: The rows; empty if they were only checked.
+        rows: Their number.
+        records: The records that were met from the beginning of the request on; where the next part begins.
+        refused: The records that no row can hold: a count is above 2^63 - 1.
+        has_more: Whether there are records behind the part.
+    """
+
+    batch: pa.RecordBatch
+    rows: int
+    records: int
+    refused: int
+    has_more: bool
+
+
+def decode(
+    signal: str, request: bytes | memoryview, schema: pa.Schema, start: int, most: tuple[int, int], keeps: bool = True
+) -> DecodedPart | None:
+    """Read a part of a request, or of several requests that are joined; None: it is not valid.
+
+    Args:
+        signal: One of `SIGNALS`.
+        request: The message of Protobuf.
+        schema: The columns of the signal's rows, as the core has them.
+        start: How many records are passed over.
+        most: About the most rows and bytes of the part; it has one record at least.
+        keeps: Whether the rows are returned; else they are only checked.
+
+    Raises:
+        RuntimeError: The core failed, which is a mistake in it.
+    """
+    kinds = schema, pa.int64()
+    outcome = call("calve_otlp_decode", as_array(request), kinds, SIGNALS.index(signal), start, *most, int(keeps))
+    if outcome is None:
+        raise RuntimeError("The compiled core failed on a request")
+    code, (batch, numbers) = outcome
+    rows, records, refused, has_more = numbers.to_pylist()
+    return None if code == _MALFORMED else DecodedPart(batch, rows, records, refused, bool(has_more))

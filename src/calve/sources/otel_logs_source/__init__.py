@@ -1,0 +1,1 @@
+"""Data Prepper's source of OpenTelemetry's logs: an `otlp` source."""

@@ -1,0 +1,94 @@
+"""From segments of the log to rows of signals. Runs on executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from calve.compiled import otlp
+from calve.errors import SourceError
+from calve.event.columns import SCHEMA, TYPED
+from calve.event.typed_schema import declaration
+from calve.sources.http.reader import HEADERS
+from calve.sources.log.records import records
+from calve.sources.otlp.settings import SIGNAL
+from calve.sources.otlp.tables import TABLES, promoted
+from calve.sources.source import READ_BYTES, READ_ROWS, Split
+from calve.state.location import state_folder_at
+
+__all__ = ["OtlpReader"]
+
+_JOINED_BYTES = 8 << 20
+"""Requests are decoded together up to this length: small ones make large batches."""
+
+
+@dataclass(frozen=True)
+class OtlpReader:
+    """Reads splits of the log: `_typed` and `_schema`, and the metadata `signal` and perhaps `headers`.
+
+    Attributes:
+        headers: Names of the request headers that become a column, in lower case; none: no column.
+        promote: Attributes that get a column.
+    """
+
+    folder: str
+    headers: tuple[str, ...] = ()
+    promote: tuple[str, ...] = ()
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a split in the order in which they were accepted.
+
+        Raises:
+            SourceError: The log is not there or damaged.
+        """
+        for kept, requests in self._joined(split):
+            headers = msgspec.json.decode(kept)
+            signal, start = headers[f":{SIGNAL}"], 0
+            while True:
+                part = otlp.decode(signal, requests, TABLES[signal], start, (READ_ROWS, READ_BYTES))
+                if part is None:
+                    raise _undecodable(self.folder, split)
+                if part.rows:
+                    yield self._batch(signal, promoted(signal, part.batch, self.promote), headers)
+                if not part.has_more:
+                    break
+                start = part.records
+
+    def _joined(self, split: Split) -> Iterator[tuple[bytes, bytes]]:
+        """Yield requests that follow each other with the same headers, joined, which is one request of Protobuf."""
+        kept, bodies, size = b"", list[memoryview](), 0
+        for head, body in records(state_folder_at(self.folder), split):
+            own = bytes(body[head.key_bytes : head.key_bytes + head.headers_bytes])
+            if bodies and (own != kept or size + head.data_bytes > _JOINED_BYTES):
+                yield kept, b"".join(bodies)
+                bodies, size = [], 0
+            kept, size = own, size + head.data_bytes
+            bodies.append(body[len(body) - head.data_bytes :])
+        if bodies:
+            yield kept, b"".join(bodies)
+
+    def _batch(self, signal: str, rows: pa.RecordBatch, headers: dict[str, str]) -> pa.RecordBatch:
+        codes = pa.array(np.zeros(len(rows), np.int32))
+        columns: dict[str, pa.Array] = {
+            TYPED: rows.to_struct_array(),
+            SCHEMA: pa.DictionaryArray.from_arrays(codes, pa.array([declaration(rows.schema)])),
+            SIGNAL: pa.repeat(pa.scalar(signal), len(rows)),
+        }
+        if self.headers:
+            kind = pa.struct([(name, pa.string()) for name in self.headers])
+            own = {name: headers.get(name) for name in self.headers}
+            columns[HEADERS] = pa.repeat(pa.scalar(own, kind), len(rows))
+        return pa.record_batch(columns)
+
+
+def _undecodable(folder: str, split: Split) -> SourceError:
+    return SourceError(
+        f"a request in {folder}/{split.body['file']} cannot be decoded, although it was checked when it arrived",
+        step="read",
+        target=folder,
+        hint="Run the version of Calve that accepted it, and report this",
+    )

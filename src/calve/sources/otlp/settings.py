@@ -1,0 +1,100 @@
+"""The options of the otlp source: those of `http`, and the paths and columns of OpenTelemetry's signals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import pyarrow as pa
+
+from calve.settings import Size, option
+from calve.sources.http.body import DEFLATE_RATIO
+from calve.sources.http.settings import ListenerSettings
+from calve.sources.otlp.tables import TABLES, column_of
+
+__all__ = ["PROMOTE", "SETTINGS", "SIGNAL", "OtlpSettings", "option_faults"]
+
+SIGNAL = "signal"
+"""Metadata column: `logs`, `traces` or `metrics`."""
+PROMOTE = (
+    "Attributes that also get a column, e.g. `[http.route]`: `http_route`, a text. The value is that of the record, or "
+    "else of its scope, or its resource. `service.name` always has the column `service_name`."
+)
+_PATH = "Path of requests with {}; `null`: they are not accepted. `${{pipelineName}}` is replaced."
+
+
+@dataclass(frozen=True)
+class OtlpSettings(ListenerSettings):
+    """Receives logs, traces and metrics of OpenTelemetry over HTTP; stores them until they are committed."""
+
+    table_defaults: ClassVar[Mapping[str, list[str]]] = {
+        "partition_by": ["day(timestamp)"],
+        "sort_by": ["service_name", "timestamp"],
+    }
+
+    port: int = option(4318, "TCP port to listen on; 0 takes any free one.", minimum=0, maximum=65535)
+    max_request_length: Size = option(
+        Size(20 << 20),
+        "Maximum size of a body, compressed and decompressed; larger ones are answered with 413.",
+        minimum=1,
+        maximum=1 << 30,
+    )
+    max_compression_ratio: int = option(
+        DEFLATE_RATIO,
+        "How many times its own length a body of gzip may unpack to, if that is more than 1 MB; otherwise the answer "
+        "is 413. Default: gzip's own limit, because spans that are alike pack well.",
+        minimum=1,
+    )
+    logs_path: str | None = option("/v1/logs", _PATH.format("logs"))
+    traces_path: str | None = option("/v1/traces", _PATH.format("traces"))
+    metrics_path: str | None = option("/v1/metrics", _PATH.format("metrics"))
+    promote: list[str] = option([], PROMOTE)
+    output_format: Literal["otel", "opensearch"] = option(
+        "otel", "Only `otel`: the columns are those of OpenTelemetry."
+    )
+
+    @property
+    def metadata(self) -> Mapping[str, pa.DataType]:
+        """The signal, and the kept headers."""
+        return {SIGNAL: pa.string(), **super().metadata}
+
+    def signals(self, pipeline: str) -> dict[str, str]:
+        """Return the signal of each path."""
+        paths = {"logs": self.logs_path, "traces": self.traces_path, "metrics": self.metrics_path}
+        return {path.replace("${pipelineName}", pipeline): signal for signal, path in paths.items() if path}
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong between the options."""
+        paths = {key: getattr(self, key) for key in ("logs_path", "traces_path", "metrics_path")}
+        given = {key: path for key, path in paths.items() if path is not None}
+        if not given:
+            yield "", "accepts nothing: set logs_path, traces_path or metrics_path"
+        for key, path in given.items():
+            yield from self.path_faults(key, path)
+            if [*given.values()].index(path) != [*given].index(key):
+                yield key, f"{path} is the path of another signal, too"
+        yield from option_faults(self.promote, self.output_format)
+        yield from super().check()
+
+
+def option_faults(promote: list[str], output_format: str) -> Iterator[tuple[str, str]]:
+    """Yield what is wrong with `promote` and `output_format`."""
+    if output_format != "otel":
+        yield "output_format", "must be otel: rows have the columns of OpenTelemetry (docs/otlp.md)"
+    own = {name for schema in TABLES.values() for name in schema.names} - {"service_name"}
+    names: dict[str, str] = {}
+    for index, attribute in enumerate(promote):
+        column = column_of(attribute)
+        if not attribute:
+            yield f"promote[{index}]", "an attribute has a name"
+        elif column.lower() in own:
+            yield (
+                f"promote[{index}]",
+                f"{attribute} would get the column {column}, which every table has for something else",
+            )
+        elif names.setdefault(column.lower(), attribute) != attribute:
+            yield f"promote[{index}]", f"{attribute} and {names[column.lower()]} would share the column {column}"
+
+
+SETTINGS = OtlpSettings

@@ -255,7 +255,7 @@ def _json(value: AnyValue) -> str:
         return f"[{','.join(map(_json, value.array_value.values))}]"
     if kind == "kvlist_value":
         pairs = _last(value.kvlist_value.values)
-        return "{%s}" % ",".join(f"{json.dumps(pair.key)}:{_json(pair.value)}" for pair in pairs)
+        return f"{{{','.join(f'{json.dumps(pair.key)}:{_json(pair.value)}' for pair in pairs)}}}"
     if kind == "double_value" and math.isfinite(value.double_value):
         return _double(value.double_value)
     plain = {None: None, "bool_value": value.bool_value, "int_value": value.int_value}

@@ -1,10 +1,10 @@
 //! The points of metrics as rows of one table (opentelemetry/proto/metrics/v1/metrics.proto).
 
 use crate::otlp::fields::{zigzag, Fields};
+use crate::otlp::origin::Origin;
 use crate::otlp::row::Row;
 use crate::otlp::signals::name;
 use crate::otlp::value::Attributes;
-use crate::otlp::Origin;
 use crate::parse::Fast;
 use crate::protobuf::wire::{FIXED64, VARINT};
 

@@ -1,9 +1,9 @@
 //! Spans and log records as rows (opentelemetry/proto/trace/v1/trace.proto, opentelemetry/proto/logs/v1/logs.proto).
 
 use crate::otlp::fields::Fields;
+use crate::otlp::origin::Origin;
 use crate::otlp::row::Row;
 use crate::otlp::value::{write, Attributes};
-use crate::otlp::Origin;
 use crate::parse::Fast;
 use crate::protobuf::wire::{FIXED32, FIXED64, VARINT};
 

@@ -8,14 +8,14 @@ import pyarrow as pa
 
 from calve.compiled.events import as_array, call
 
-__all__ = ["SIGNALS", "DecodedPart", "decode"]
+__all__ = ["SIGNALS", "RequestPart", "decode"]
 
 SIGNALS = ("traces", "logs", "metrics")
 """The signals, in the core's order."""
 _MALFORMED = 1
 
 
-class DecodedPart(NamedTuple):
+class RequestPart(NamedTuple):
     """What was read of a request.
 
     Attributes:
@@ -35,7 +35,7 @@ class DecodedPart(NamedTuple):
 
 def decode(
     signal: str, request: bytes | memoryview, schema: pa.Schema, start: int, most: tuple[int, int], keeps: bool = True
-) -> DecodedPart | None:
+) -> RequestPart | None:
     """Read a part of a request, or of several requests that are joined; None: it is not valid.
 
     Args:
@@ -55,4 +55,4 @@ def decode(
         raise RuntimeError("The compiled core failed on a request")
     code, (batch, numbers) = outcome
     rows, records, refused, has_more = numbers.to_pylist()
-    return None if code == _MALFORMED else DecodedPart(batch, rows, records, refused, bool(has_more))
+    return None if code == _MALFORMED else RequestPart(batch, rows, records, refused, bool(has_more))

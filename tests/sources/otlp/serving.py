@@ -10,7 +10,7 @@ import pyarrow as pa
 from calve.event.columns import TYPED
 from calve.settings import Size
 from calve.sources.otlp import source
-from calve.sources.otlp.settings import OtlpSettings
+from calve.sources.otlp.settings import OtlpSourceSettings
 from calve.sources.source import Position
 from calve.state.local_folder import LocalFolder
 from sources.http.serving import Answer, Serving
@@ -22,7 +22,7 @@ class OtlpServing(Serving):
     """A source that serves, with the folder of its log."""
 
     def __init__(self, folder: Path, position: Position | None = None, **options: Any) -> None:
-        settings = OtlpSettings(**{"port": 0, "min_free_bytes": Size(1 << 20), **options})
+        settings = OtlpSourceSettings(**{"port": 0, "min_free_bytes": Size(1 << 20), **options})
         self.folder = folder
         self.source = source.open(settings, LocalFolder(folder), "telemetry")
         self.source.start(position, once=False)

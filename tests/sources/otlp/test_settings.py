@@ -8,17 +8,17 @@ import pytest
 from calve.errors import SettingsError
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
-from calve.sources.otlp.settings import OtlpSettings
+from calve.sources.otlp.settings import OtlpSourceSettings
 
 SINK = [{"iceberg": {"table_identifier": 'otel.${getMetadata("signal")}', "auto_create": True}}]
 
 
-def settings(name: str, options: dict[str, Any]) -> OtlpSettings:
+def settings(name: str, options: dict[str, Any]) -> OtlpSourceSettings:
     text = json.dumps({"p": {"source": {name: options}, "sink": SINK}})
     [pipeline] = parse_text(text, PLUGINS).pipelines
     assert pipeline.source.name == "otlp"
     value = pipeline.source.value
-    assert isinstance(value, OtlpSettings)
+    assert isinstance(value, OtlpSourceSettings)
     return value
 
 

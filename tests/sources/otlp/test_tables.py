@@ -3,14 +3,14 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from calve.compiled.otlp import SIGNALS, DecodedPart, decode
+from calve.compiled.otlp import SIGNALS, RequestPart, decode
 from calve.sources.otlp.tables import TABLES, promoted
 from sources.otlp.requests import REQUESTS, comparable, request_of, rows_of
 
 ALL = (1 << 40, 1 << 40)
 
 
-def decoded(signal: str, request: bytes, start: int = 0, most: tuple[int, int] = ALL) -> DecodedPart:
+def decoded(signal: str, request: bytes, start: int = 0, most: tuple[int, int] = ALL) -> RequestPart:
     part = decode(signal, request, TABLES[signal], start, most)
     assert part is not None
     part.batch.validate(full=True)

@@ -69,9 +69,8 @@ class IcebergSink:
         rest = settings.overflow
         columns = MetadataColumns(kept, metadata, (rest.column, rest.type) if rest else ())
         self._options = settings.by_table.map(lambda own: _options_of(own, columns))
-        self._targets = SinkTargets(
-            catalog, settings, self._route.table.static, log, self._mirrors, columns, opening.table_defaults
-        )
+        self._targets = SinkTargets(catalog, settings, self._route.table.static, log, self._mirrors, columns)
+        self._targets.defaults = opening.table_defaults
         self._letters = (
             LetterTarget(catalog, settings.dlq_table, state_folder_at(opening.dead_letters), log)
             if settings.dlq_table

@@ -45,8 +45,6 @@ from calve.write.writer import check
 
 __all__ = ["SinkTargets"]
 
-_NO_DEFAULTS: Mapping[str, Sequence[str]] = {}
-
 
 class SinkTargets:
     """All known tables of a sink, for its tasks. Called by the pipeline's thread; `refresh` by any thread.
@@ -58,9 +56,9 @@ class SinkTargets:
         log: Logs that a table was created or changed, or has invalid properties.
         mirrors: The source tables of the sink's mirrors.
         metadata: The columns that get the metadata of events.
-        defaults: `partition_by` and `sort_by` of tables that are created from events, where the settings have neither.
 
     Attributes:
+        defaults: `partition_by` and `sort_by` of tables that are created from events, where the settings have neither.
         written: The tables that earlier runs have written.
         rules: What the settings say of tables that are created from events, by table.
     """
@@ -73,13 +71,11 @@ class SinkTargets:
         log: Log,
         mirrors: Mirrors = NONE,
         metadata: MetadataColumns = NO_METADATA,
-        defaults: Mapping[str, Sequence[str]] = _NO_DEFAULTS,
     ) -> None:
         self.catalog = catalog
         self.settings = settings
         self.mirrors = mirrors
         self._metadata = metadata
-        self._defaults = defaults
         self.rules = settings.by_table.map(lambda own: DraftRules.of(own, metadata))
         self._static = static
         self._log = log
@@ -87,6 +83,7 @@ class SinkTargets:
         self._tables: dict[str, Table | Absent | Draft] = {}
         self._warned_time = False
         self.written = frozenset[str]()
+        self.defaults: Mapping[str, Sequence[str]] = {}
         self._existing = ExistingTables(catalog, settings, mirrors, metadata, log)
         self._idle, self._names = IdleTables(), set[str]()
 
@@ -290,7 +287,7 @@ class SinkTargets:
         """Return partitions and sort order of a table from events; the source's only where they fit its columns."""
         if own.partition_by or own.sort_by:
             return own.partition_by, own.sort_by
-        partitions, order = (self._defaults.get(name, ()) for name in ("partition_by", "sort_by"))
+        partitions, order = (self.defaults.get(name, ()) for name in ("partition_by", "sort_by"))
         columns = [column for column, _ in (*partition_spec_fields(partitions), *sort_fields(order))]
         return (partitions, order) if set(columns) <= set(schema.column_names) else ((), ())
 

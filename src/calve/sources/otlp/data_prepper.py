@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from calve.settings import option
 from calve.sources.http.settings import ListenerSettings
-from calve.sources.otlp.settings import PROMOTE, OtlpSettings, option_faults
+from calve.sources.otlp.settings import PROMOTE, OtlpSourceSettings, option_faults
 
 __all__ = ["OneSignalSettings"]
 
@@ -57,10 +57,10 @@ class OneSignalSettings(ListenerSettings):
         yield from option_faults(self.promote, self.output_format)
         yield from super().check()
 
-    def plugin(self) -> tuple[str, OtlpSettings]:
+    def plugin(self) -> tuple[str, OtlpSourceSettings]:
         """Return the source that serves the signal: its name and its settings."""
         shared = {field.name: getattr(self, field.name) for field in fields(ListenerSettings) if field.name != "ssl"}
         paths: dict[str, Any] = dict.fromkeys(("logs_path", "traces_path", "metrics_path"))
         paths[f"{self.signal}_path"] = self.path or self.standard_path
         ssl: bool = self.ssl_certificate_file is not None if self.ssl is None else self.ssl
-        return "otlp", OtlpSettings(**shared, **paths, ssl=ssl, promote=self.promote)
+        return "otlp", OtlpSourceSettings(**shared, **paths, ssl=ssl, promote=self.promote)

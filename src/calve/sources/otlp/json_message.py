@@ -73,14 +73,11 @@ def _message(kind: str, value: Any, depth: int) -> bytes:
         field = fields.get(name)
         if given is None or field is None:
             continue
+        if field.is_repeated and type(given) is not list:
+            raise NotOtlpError(f"{name} is not an array")
         try:
-            if not field.is_repeated:
-                _write(field, given, depth, parts)
-            elif type(given) is not list:
-                raise NotOtlpError("is not an array")
-            else:
-                for element in given:
-                    _write(field, element, depth, parts)
+            for element in given if field.is_repeated else (given,):
+                _write(field, element, depth, parts)
         except NotOtlpError as error:
             raise NotOtlpError(f"{name}{' ' if str(error).startswith('is ') else '.'}{error}") from None
     return b"".join(parts)

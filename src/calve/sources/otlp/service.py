@@ -8,7 +8,7 @@ from calve.sources.http.service import Service
 from calve.sources.log.log import Journal
 from calve.sources.log.record import RecordEvents
 from calve.sources.otlp import answers, json_message
-from calve.sources.otlp.settings import SIGNAL, OtlpSettings
+from calve.sources.otlp.settings import SIGNAL, OtlpSourceSettings
 from calve.sources.otlp.tables import TABLES
 
 __all__ = ["MOST_BYTES", "OtlpService"]
@@ -26,7 +26,7 @@ class OtlpService(Service):
     A record of the log has the request's rows; the bytes of all of them stand at the first one.
     """
 
-    def __init__(self, settings: OtlpSettings, pipeline: str, log: Journal) -> None:
+    def __init__(self, settings: OtlpSourceSettings, pipeline: str, log: Journal) -> None:
         signals = settings.signals(pipeline)
         super().__init__(settings, pipeline, ", ".join(signals), log)
         self._signals = {path.encode(): signal for path, signal in signals.items()}

@@ -13,7 +13,7 @@ from calve.sources.http.body import DEFLATE_RATIO
 from calve.sources.http.settings import ListenerSettings
 from calve.sources.otlp.tables import TABLES, column_of
 
-__all__ = ["PROMOTE", "SETTINGS", "SIGNAL", "OtlpSettings", "option_faults"]
+__all__ = ["PROMOTE", "SETTINGS", "SIGNAL", "OtlpSourceSettings", "option_faults"]
 
 SIGNAL = "signal"
 """Metadata column: `logs`, `traces` or `metrics`."""
@@ -25,7 +25,7 @@ _PATH = "Path of requests with {}; `null`: they are not accepted. `${{pipelineNa
 
 
 @dataclass(frozen=True)
-class OtlpSettings(ListenerSettings):
+class OtlpSourceSettings(ListenerSettings):
     """Receives logs, traces and metrics of OpenTelemetry over HTTP; stores them until they are committed."""
 
     table_defaults: ClassVar[Mapping[str, list[str]]] = {
@@ -97,4 +97,4 @@ def option_faults(promote: list[str], output_format: str) -> Iterator[tuple[str,
             yield f"promote[{index}]", f"{attribute} and {names[column.lower()]} would share the column {column}"
 
 
-SETTINGS = OtlpSettings
+SETTINGS = OtlpSourceSettings

@@ -8,20 +8,22 @@ from calve.sources.http import source as http
 from calve.sources.http.source import HttpSource
 from calve.sources.otlp.reader import OtlpReader
 from calve.sources.otlp.service import OtlpService
-from calve.sources.otlp.settings import OtlpSettings
+from calve.sources.otlp.settings import OtlpSourceSettings
 from calve.sources.source import ALONE, SourceContext
 from calve.state.folder import StateFolder
 
 __all__ = ["check_start", "open", "probe"]
 
 
-def open(settings: OtlpSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE) -> HttpSource:
+def open(
+    settings: OtlpSourceSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE
+) -> HttpSource:
     """Return the source of a pipeline; it has no side effects before `start`."""
     reader = OtlpReader(str(folder.absolute()), settings.kept_headers, tuple(settings.promote))
     return HttpSource(settings, folder, pipeline, reader, lambda log: OtlpService(settings, pipeline, log))
 
 
-def probe(settings: OtlpSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
+def probe(settings: OtlpSourceSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
     """Check the compiled core, the port and the certificate; no client is accepted.
 
     Raises:
@@ -31,7 +33,7 @@ def probe(settings: OtlpSettings, folder: StateFolder, pipeline: str, context: S
     http.probe(settings, folder, pipeline, context)
 
 
-def check_start(settings: OtlpSettings, pipeline: str, once: bool, is_new: bool) -> None:
+def check_start(settings: OtlpSourceSettings, pipeline: str, once: bool, is_new: bool) -> None:
     """Check the compiled core, and the port and the certificate, unless the run listens to nobody.
 
     Raises:

@@ -58,7 +58,7 @@ impl<'a> Metric<'a> {
     }
 
     pub fn row(&self, row: &mut Row, point: &Point, origin: &Origin) -> Fast<()> {
-        let (kind, point) = (self.kind.0, point);
+        let kind = self.kind.0;
         let fields = &point.0;
         row.time(fields.number(3, FIXED64))?;
         row.time(fields.number(2, FIXED64))?;
@@ -68,13 +68,10 @@ impl<'a> Metric<'a> {
         row.text(self.fields.text(3)?)?;
         row.map(&self.metadata)?;
         row.text(self.kind.1.as_bytes())?;
-        let has_temporality = matches!(kind, Kind::Sum | Kind::Histogram | Kind::ExponentialHistogram);
-        row.text(
-            &has_temporality
-                .then(|| name(&TEMPORALITIES, self.data.number(2, VARINT)))
-                .unwrap_or_default()
-                .into_bytes(),
-        )?;
+        match kind {
+            Kind::Gauge | Kind::Summary => row.text(b"")?,
+            _ => row.text(name(&TEMPORALITIES, self.data.number(2, VARINT)).as_bytes())?,
+        }
         row.flag((kind == Kind::Sum).then(|| self.data.number(3, VARINT) != 0))?;
         point.fill(kind, row)
     }

@@ -4,7 +4,8 @@ import pyarrow as pa
 import pytest
 
 from calve.compiled.otlp import SIGNALS, RequestPart, decode
-from calve.sources.otlp.tables import TABLES, promoted
+from calve.sources.otlp.reader import promoted
+from calve.sources.otlp.tables import TABLES
 from sources.otlp.requests import REQUESTS, comparable, request_of, rows_of
 
 ALL = (1 << 40, 1 << 40)

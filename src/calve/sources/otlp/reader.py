@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from calve.compiled import otlp
 from calve.errors import SourceError
@@ -16,12 +17,13 @@ from calve.event.typed_schema import declaration
 from calve.sources.http.reader import HEADERS
 from calve.sources.log.records import records
 from calve.sources.otlp.settings import SIGNAL
-from calve.sources.otlp.tables import TABLES, promoted
+from calve.sources.otlp.tables import TABLES, column_of
 from calve.sources.source import READ_BYTES, READ_ROWS, Split
 from calve.state.location import state_folder_at
 
-__all__ = ["OtlpReader"]
+__all__ = ["OtlpReader", "promoted"]
 
+_OWN = {"traces": "span_attributes", "logs": "log_attributes", "metrics": "attributes"}
 _JOINED_BYTES = 8 << 20
 """Requests are decoded together up to this length: small ones make large batches."""
 
@@ -92,3 +94,13 @@ def _undecodable(folder: str, split: Split) -> SourceError:
         target=folder,
         hint="Run the version of Calve that accepted it, and report this",
     )
+
+
+def promoted(signal: str, rows: pa.RecordBatch, attributes: Sequence[str]) -> pa.RecordBatch:
+    """Add columns of attributes to rows: the value of the record's own, or else of its scope, or its resource."""
+    for attribute in attributes:
+        if (name := column_of(attribute)) not in rows.schema.names:
+            maps = (rows[place] for place in (_OWN[signal], "scope_attributes", "resource_attributes"))
+            values = [pc.map_lookup(column, pa.scalar(attribute, pa.large_string()), "last") for column in maps]
+            rows = rows.append_column(name, pc.coalesce(*values))
+    return rows

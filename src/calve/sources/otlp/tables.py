@@ -7,12 +7,10 @@ and their last three digits in a column `…_nano`. What a message lacks is null
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-__all__ = ["TABLES", "column_of", "promoted"]
+__all__ = ["TABLES", "column_of"]
 
 _TEXT = pa.large_string()
 _ATTRIBUTES = pa.map_(_TEXT, _TEXT)
@@ -133,19 +131,8 @@ TABLES = {
     "metrics": pa.schema([*_METRICS, *_ORIGIN]),
 }
 """The columns of each signal."""
-_OWN = {"traces": "span_attributes", "logs": "log_attributes", "metrics": "attributes"}
 
 
 def column_of(attribute: str) -> str:
     """Return the name of the column of a promoted attribute: `http_route` of `http.route`."""
     return re.sub(r"\W", "_", attribute)
-
-
-def promoted(signal: str, rows: pa.RecordBatch, attributes: Sequence[str]) -> pa.RecordBatch:
-    """Add columns of attributes to rows: the value of the record's own, or else of its scope, or its resource."""
-    for attribute in attributes:
-        if (name := column_of(attribute)) not in rows.schema.names:
-            maps = (rows[place] for place in (_OWN[signal], "scope_attributes", "resource_attributes"))
-            values = [pc.map_lookup(column, pa.scalar(attribute, _TEXT), "last") for column in maps]
-            rows = rows.append_column(name, pc.coalesce(*values))
-    return rows

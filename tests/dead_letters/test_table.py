@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 
 from calve.cli.letters import tables_of
 from calve.dead_letters.reader import DeadLetter, entries, names, read, stores_at, summarise
+from calve.dead_letters.replay.selection import ReplaySelection
 from calve.dead_letters.table import LETTERS, LetterTable, note, note_name
 from calve.errors import SettingsError, SourceError, SourceUnavailableError
 
@@ -74,6 +75,18 @@ def test_the_key_of_an_entry_outlives_that_its_file_is_written_anew(tmp_path: Pa
     assert isinstance(place, LetterTable)
     found = [(number, json.loads(line)["event"]) for number, line in place.lines("b", [(0, 1), (2, 3)])]
     assert found == [(0, "b0"), (2, "b2")]
+
+
+def test_an_entry_whose_event_is_withheld_is_known_before_it_is_sent(tmp_path: Path, table: Table) -> None:
+    withheld = row("t", 1, event=None, metadata='{"withheld_bytes": 0, "key": "k"}')
+    table.append(rows(row("t", 0), withheld, row("t", 2, event=None), row("t", 3, event=None, metadata="[x")))
+    table.append(rows({**withheld, "task": None}))
+    _, place = stores_at([noted(tmp_path, table)])
+    selection = ReplaySelection("p", {"iceberg": 0})
+    contents = [entry.content for entry in entries(place, "t")]
+    assert [isinstance(content, DeadLetter) and selection.matches(content) for content in contents] == [
+        True, False, True, True,
+    ]  # fmt: skip
 
 
 def test_entries_that_were_deleted_before_they_could_be_sent_are_an_error(tmp_path: Path, table: Table) -> None:

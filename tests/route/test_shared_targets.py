@@ -17,8 +17,9 @@ TABLES = [
 ONLY_A, BY_FIELD = 'getMetadata("schema_name") == "a"', '/kind == "x"'
 
 
-def gate(condition: str) -> tuple[RouteGate, ...]:
-    return (RouteGate("p", {"r": compile_condition(condition, NAMES)}, ("r",)),)
+def gate(*conditions: str) -> tuple[RouteGate, ...]:
+    """One gate for each condition that is not empty: those of connected pipelines."""
+    return tuple(RouteGate("p", {"r": compile_condition(text, NAMES)}, ("r",)) for text in conditions if text)
 
 
 @pytest.mark.parametrize(
@@ -29,6 +30,8 @@ def gate(condition: str) -> tuple[RouteGate, ...]:
         ('${getMetadata("schema_name")}.${getMetadata("table_name")}', "", []),
         ("all", "", [("all", ["a.t", "b.t", "b.u"])]),
         ("all", ONLY_A, []),
+        ("all", f"{BY_FIELD}; {ONLY_A}", []),
+        ("all", f'{ONLY_A}; getMetadata("made_by_a_processor") == "x"', []),
         ("all", BY_FIELD, [("all", ["a.t", "b.t", "b.u"])]),
         ("${/field}", "", []),
         ('${getMetadata("gtid")}', "", []),
@@ -37,7 +40,7 @@ def gate(condition: str) -> tuple[RouteGate, ...]:
 def test_targets_of_several_tables_are_found_as_far_as_the_tables_alone_decide_them(
     text: str, condition: str, expected: list[tuple[str, list[str]]]
 ) -> None:
-    route = SinkRoute(compile_format(text, NAMES), gate(condition) if condition else ())
+    route = SinkRoute(compile_format(text, NAMES), gate(*condition.split("; ")))
     assert shared_targets([route], TABLES) == expected
     assert shared_targets([], TABLES) == []
 

@@ -21,13 +21,14 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyiceberg.expressions import AlwaysTrue, And, EqualTo, GreaterThanOrEqual, LessThan, NotNull, Reference
+from pyiceberg.expressions import AlwaysTrue, And, EqualTo, GreaterThanOrEqual, IsNull, LessThan, NotNull, Reference
 from pyiceberg.io.pyarrow import ArrowScan
 from pyiceberg.schema import Schema
 from pyiceberg.table import StaticTable
 from pyiceberg.types import LongType, NestedField, StringType, TimestamptzType
 
 from calve.errors import SourceError
+from calve.event.columns import WITHHELD
 from calve.observe.state_folder import Folder
 
 __all__ = ["LETTERS", "PROPERTIES", "LetterTable", "LoadLetters", "newest_in", "note", "note_name", "tables_in"]
@@ -90,10 +91,15 @@ class LetterTable:
         return list(self._spans)
 
     def chosen(self, task: str) -> Iterator[dict[str, Any]]:
-        """Yield the entries of a task by number, without event and metadata: enough to select entries."""
+        """Yield the entries of a task by number, without event and metadata: enough to select entries.
+
+        Of the metadata they have the length of a withheld event, which cannot be replayed.
+        """
         start, count = self._spans[task]
         for batch in self._index.slice(start, count).to_batches():
-            yield from map(_entry, batch.to_pylist())
+            for entry in map(_entry, batch.to_pylist()):
+                withheld = self._withheld.get((task, entry["number"]))
+                yield entry if withheld is None else {**entry, "metadata": {WITHHELD: withheld}}
 
     @cached_property
     def entry_bytes(self) -> int:
@@ -156,6 +162,19 @@ class LetterTable:
         with self._read_errors():
             rows = self._table.scan(row_filter=NotNull(term=Reference("task")), selected_fields=_CHOSEN).to_arrow()
         return rows.sort_by([("task", "ascending"), ("number", "ascending")])
+
+    @cached_property
+    def _withheld(self) -> dict[tuple[str, int], Any]:
+        """The lengths of withheld events by task and number; only entries without an event are read for them."""
+        row_filter = And(NotNull(term=Reference("task")), IsNull(term=Reference("event")))
+        with self._read_errors():
+            rows = self._table.scan(row_filter=row_filter, selected_fields=("task", "number", "metadata")).to_arrow()
+        entries = [_entry(row) for row in rows.to_pylist()]
+        return {
+            (entry["task"], entry["number"]): entry["metadata"][WITHHELD]
+            for entry in entries
+            if WITHHELD in (entry.get("metadata") or {})
+        }
 
     @cached_property
     def _spans(self) -> dict[str, tuple[int, int]]:

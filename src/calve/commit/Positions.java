@@ -790,11 +790,16 @@ public class Positions {
    * manifest never changes. What its files inherit is in the list of manifests, so the same one may have several entries.
    */
   private static class Manifests {
-    /** About 25 MB. */
-    private static final int MOST_FILES = 50000;
+    /** The most that is remembered; a manifest that alone would be the half of it is read each time. */
+    private static final long MOST_BYTES = 64L << 20;
+
+    /** About what a file takes without bounds, and what each bound takes besides its own bytes. */
+    private static final long FILE_BYTES = 500;
+    private static final long BOUND_BYTES = 250;
 
     private final LinkedHashMap known = new LinkedHashMap(16, 0.75f, true); // in the order of use
-    private int files;
+    private final Map sizes = new HashMap();
+    private long bytes;
 
     /** The live files; data files keep the bounds of some columns. */
     List files(BaseTable table, ManifestFile manifest, List columns) throws Exception {
@@ -804,7 +809,7 @@ public class Positions {
       List found = find(name);
       if (found == null) {
         found = read(table, manifest, columns);
-        keep(name, found);
+        keep(name, found, bytes(found));
       }
       return found;
     }
@@ -831,12 +836,33 @@ public class Positions {
       return (List) known.get(name);
     }
 
-    private synchronized void keep(Object name, List found) {
-      List before = (List) known.put(name, found);
-      files += found.size() - (before == null ? 0 : before.size());
-      for (Iterator oldest = known.values().iterator(); files > MOST_FILES; oldest.remove()) {
-        files -= ((List) oldest.next()).size();
+    private synchronized void keep(Object name, List found, long size) {
+      if (size > MOST_BYTES / 2 || known.containsKey(name)) {
+        return;
       }
+      known.put(name, found);
+      sizes.put(name, Long.valueOf(size));
+      bytes += size;
+      for (Iterator oldest = known.keySet().iterator(); bytes > MOST_BYTES; oldest.remove()) {
+        bytes -= ((Long) sizes.remove(oldest.next())).longValue();
+      }
+    }
+
+    private static long bytes(List files) {
+      long sum = 0;
+      for (Iterator each = files.iterator(); each.hasNext();) {
+        ContentFile file = (ContentFile) each.next();
+        sum += FILE_BYTES + bytes(file.lowerBounds()) + bytes(file.upperBounds());
+      }
+      return sum;
+    }
+
+    private static long bytes(Map bounds) {
+      long sum = 0;
+      for (Iterator each = bounds == null ? Collections.emptyIterator() : bounds.values().iterator(); each.hasNext();) {
+        sum += BOUND_BYTES + ((ByteBuffer) each.next()).remaining();
+      }
+      return sum;
     }
   }
 

@@ -6,13 +6,12 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from calve.event.columns import SINK
 from calve.processors.chain import Chain, Processors
 from calve.record.target import TableRef
 from calve.route.route import Router
 from calve.route.sink_route import Fork, RouteGate, SinkRoute
+from calve.task.isolation import meant_for
 
 __all__ = ["FedPipeline", "Stream"]
 
@@ -97,7 +96,7 @@ class Stream:
             reject(TableRef(self._own[0], ""), events, rejects)
             return
         for sink in sorted(self._behind):
-            reject(TableRef(sink, ""), events, rejects.filter(_meant_for(sink, events, rejects)))
+            reject(TableRef(sink, ""), events, meant_for(sink, events, rejects))
 
     def entering(self, events: pa.Table, forks: Sequence[pa.Array | None]) -> Iterator[tuple[Stream, pa.Table]]:
         """Yield each stream that comes out of it with the events that enter it, if there are any.
@@ -110,10 +109,3 @@ class Stream:
             rows = events if mask is None else events.filter(mask)
             if len(rows):
                 yield stream, rows
-
-
-def _meant_for(sink: int, events: pa.Table, rejects: pa.Table) -> pa.ChunkedArray | pa.Array:
-    """Return which of the rejects are for a sink: of a replay each event has its own."""
-    if SINK not in events.column_names:
-        return pa.repeat(True, len(rejects))
-    return pc.fill_null(pc.equal(events[SINK].take(rejects["row"]), sink), True)

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from calve.arrays import Mask
-from calve.event.columns import POSITION
+from calve.event.columns import POSITION, SINK
 from calve.event.reject import Code, reject_rows
 from calve.record.target import TableRef
 
-__all__ = ["WHOLE", "Excluded", "Isolation", "RejectRows", "Shares", "Window", "position"]
+__all__ = ["WHOLE", "Excluded", "Isolation", "RejectRows", "Shares", "Window", "meant_for", "position"]
 
 RejectRows = Callable[[TableRef, pa.Table, pa.Table], None]
 """Gets a target (without a table: unknown), events, and which of them are rejected (`REJECTS`)."""
@@ -32,6 +33,13 @@ Window = tuple[int, int]
 def position(split: int, row: int) -> int:
     """Return the position of a row of a split."""
     return split << _ROW_BITS | row
+
+
+def meant_for(sink: int, events: pa.Table, rejects: pa.Table) -> pa.Table:
+    """Return the rejects (`REJECTS`) that are for a sink: an event of a replay has its own sink."""
+    if SINK not in events.column_names:
+        return rejects
+    return rejects.filter(pc.fill_null(pc.equal(events[SINK].take(rejects["row"]), sink), True))
 
 
 @dataclass(frozen=True)
@@ -86,12 +94,12 @@ class Isolation:
         return events if self.window is None else events.filter(pa.array(_within(events, self.window)))
 
     def keep_events(self, events: pa.Table, sinks: int, reject: RejectRows) -> pa.Table:
-        """Return the events that are not excluded for all sinks; the others become dead letters of every sink."""
+        """Return the events that are not excluded for all sinks; the others become dead letters of their sinks."""
         if not self.excluded:
             return events
         keep, rejects = self._split(events, None, "")
         for sink in range(sinks if len(rejects) else 0):
-            reject(TableRef(sink, ""), events, rejects)
+            reject(TableRef(sink, ""), events, meant_for(sink, events, rejects))
         return events.filter(pa.array(keep))
 
     def keep_shares(self, events: pa.Table, shares: Shares, reject: RejectRows) -> Shares:

@@ -67,6 +67,44 @@ def test_a_dataframe_is_one_batch_with_its_types_and_comes_once_by_its_id(job: S
         calve.spark.write(job.sql("select 1 / (id - id) x from range(3)"), "job.shop.broken", state=state)
 
 
+def test_the_changes_of_a_table_are_a_dataframe_of_the_users_session(job: SparkSession, tmp_path: Path) -> None:
+    def write(query: str, **options: Any) -> int:
+        calve.spark.write(job.sql(query), "job.shop.parts", state=tmp_path / "state", **options)
+        return rows(job, "select snapshot_id from job.shop.parts.refs where name = 'main'")[0][0]
+
+    keyed = {"identifier_columns": ["id"], "upsert": True}
+    first = write("select id, 'old' `a.b` from range(4)", **keyed)
+    second = write("select id, 'new' `a.b` from range(1, 5)", **keyed)
+    write("select 7l id, 'more' `a.b`", **keyed)
+    job.sql("create or replace temp view names as select 1l id, 'one' name")
+    with calve.spark.changes(job, "job.shop.parts", identifier_columns="id", end_snapshot_id=second) as changes:
+        changes.createOrReplaceTempView("parts")
+        table = {}
+        for id_, text, kind, *_ in sorted(changes.collect(), key=lambda row: (row._change_ordinal, row._change_type)):
+            table.pop(id_) if kind in ("DELETE", "UPDATE_BEFORE") else table.update({id_: text})
+        assert table == {0: "old", **dict.fromkeys(range(1, 5), "new")}
+        query = "select name, `a.b`, _change_type, _commit_snapshot_id from parts join names using (id) order by 2, 3"
+        assert rows(job, query) == [
+            ("one", "new", "UPDATE_AFTER", second),
+            ("one", "old", "INSERT", first),
+            ("one", "old", "UPDATE_BEFORE", second),
+        ]
+    with calve.spark.changes(
+        job, "shop.parts", catalog="job", start_snapshot_id=second, end_snapshot_id=second
+    ) as none:
+        assert none.dtypes == changes.dtypes
+        assert none.collect() == []
+    for arguments, said in (
+        ({"start_snapshot_id": second, "end_snapshot_id": first}, "comes before"),
+        ({"start_snapshot_id": str(first)}, "is '.*', and not the id of a snapshot"),
+        ({"start_snapshot_id": 7}, "has no snapshot 7"),
+        ({"identifier_columns": ["no"]}, "key column no of shop.parts does not exist"),
+        ({"branch": "no"}, "has no branch no"),
+    ):
+        with pytest.raises(CalveError, match=said), calve.spark.changes(job, "job.shop.parts", **arguments):
+            pass
+
+
 def test_arguments_that_are_no_dataframe_or_name_no_catalog_say_what_to_do(job: SparkSession, tmp_path: Path) -> None:
     frame, stream = job.range(1), job.readStream.format("rate").load()
     for wrong, table, said in (

@@ -6,23 +6,30 @@ The functions use your session and its catalogs; no other JVM starts. Names and 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from calve.catalog.catalog import Catalog
+from calve.changes.plan import Planner
+from calve.changes.table_changes import TableChanges
+from calve.engine.adopt import adopt
 from calve.errors import CalveError, SettingsError
 from calve.observe.log import Log
 from calve.observe.report import PipelineReport
+from calve.operate.changes_frame import changes_frame
 from calve.operate.configuration import Config, parsed
-from calve.operate.frames import FrameRunner, check_frame, frame_pipeline
+from calve.operate.frames import FrameRunner, check_frame, frame_pipeline, in_catalog
 from calve.pipeline.plugins import source_kind
 from calve.settings import PipelineSettings, only
 from calve.sources.spark.source import FrameBatch
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["sink", "write"]
+__all__ = ["changes", "sink", "write"]
 
 _QUERY_ID = "sql.streaming.queryId"
 """The local property of a stream's jobs; the id comes from the stream's checkpoint."""
@@ -58,12 +65,10 @@ def write(
         CalveError: It failed; or some rows were rejected, and the others are in the table: `calve dlq show`.
     """
     check_frame(df)
-    _check_name(table)
     runner = FrameRunner(df.sparkSession)
     if identifier_columns:
-        keys = [identifier_columns] if isinstance(identifier_columns, str) else list(identifier_columns)
-        options["identifier_columns"] = keys
-    config = frame_pipeline(runner.engine, table, catalog if isinstance(catalog, str | None) else {**catalog}, options)
+        options["identifier_columns"] = _names(identifier_columns)
+    config = frame_pipeline(*in_catalog(runner.engine, table, catalog), options)
     (settings,) = parsed(config).pipelines
     batch = FrameBatch(df, {"batch": uuid.uuid4().hex if batch_id is None else str(batch_id)}, batch_id is not None)
     try:
@@ -99,6 +104,45 @@ def sink(
     return _StreamSink(only(parsed(config).pipelines, pipeline), str(state))
 
 
+@contextmanager
+def changes(
+    spark: SparkSession,
+    table: str,
+    *,
+    start_snapshot_id: int | None = None,
+    end_snapshot_id: int | None = None,
+    identifier_columns: Sequence[str] = (),
+    catalog: str | Mapping[str, str] | None = None,
+    branch: str = "main",
+) -> Iterator[DataFrame]:
+    """Return the row changes of a table as a DataFrame of the session, which can be read only inside the block.
+
+    Columns: the table's; `_change_type` (INSERT, DELETE, UPDATE_BEFORE, UPDATE_AFTER); `_change_ordinal`, which numbers
+    the snapshots from 0; `_commit_snapshot_id`; and `_row_id` if it identifies the rows.
+
+    Args:
+        spark: The session.
+        table: As for `write`.
+        start_snapshot_id: The changes begin after this snapshot. None: with all rows of the oldest retained one.
+        end_snapshot_id: The last snapshot; None: the newest.
+        identifier_columns: The columns that identify a row, to pair the rows of an update. None: the table's identifier
+            fields, otherwise the row ids of format version 3; a table without these has DELETE and INSERT.
+        catalog: As for `write`.
+        branch: The branch to read.
+
+    Raises:
+        SettingsError: An argument is wrong.
+        NoTargetError: There is no such table, branch or end.
+        PositionLostError: The start has expired or was rolled back.
+    """
+    engine = adopt(spark)
+    properties, name = in_catalog(engine, table, catalog)
+    load = partial(Catalog(engine, properties).load_java, name)
+    table_changes = TableChanges(Planner(engine), name, load, branch, tuple(_names(identifier_columns)))
+    with changes_frame(engine, table_changes, start_snapshot_id, end_snapshot_id) as frame:
+        yield frame
+
+
 class _StreamSink:
     def __init__(self, settings: PipelineSettings, state: str) -> None:
         if source_kind(settings) != "spark":
@@ -132,7 +176,5 @@ def _counts(report: PipelineReport) -> str:
     return ", ".join(f"{code} {count:,}" for code, count in report.run.rejects.items())
 
 
-def _check_name(table: object) -> None:
-    if not isinstance(table, str) or "." not in table.strip("."):
-        hint = "Write namespace.table, or catalog.namespace.table"
-        raise SettingsError(f"{table!r} is not the name of a table", step="write", target="table", hint=hint)
+def _names(columns: Sequence[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns)

@@ -83,8 +83,15 @@ class TableChanges:
             SettingsError: A column of the selection or of the key does not exist, or `where` is not a condition.
             UnsupportedError: Spark cannot read one of the columns.
         """
-        empty = self._planner.spark.session.createDataFrame([], self._planner.schema(self.identifier, self._table))
-        self._selection.check(self.identifier, empty, self.identity)
+        self._selection.check(self.identifier, self.no_rows(), self.identity)
+
+    def no_rows(self) -> DataFrame:
+        """Return an empty DataFrame with the columns of the table, as it was last loaded.
+
+        Raises:
+            UnsupportedError: Spark cannot read one of the columns.
+        """
+        return self._planner.spark.session.createDataFrame([], self._planner.schema(self.identifier, self._table))
 
     def schema_json(self) -> str:
         """Return the schema that rows are read with: the table's, as it was last loaded."""

@@ -73,6 +73,13 @@ class Engine:
         """Return the DataFrame of a Java `Dataset<Row>`."""
         return DataFrame(java, self.session)
 
+    def users_frame(self, frame: DataFrame) -> DataFrame:
+        """Return a DataFrame of the SQL session as one of the user's session, with its views and settings."""
+        users = self._users or self.session
+        dataset = self.jvm.org.apache.spark.sql.classic.Dataset
+        java = dataset.ofRows(pyspark_private.java_session(users), pyspark_private.logical_plan(frame))
+        return DataFrame(java, users)
+
     def task_class(self, module: str, name: str) -> Any:
         """Return a Java class, as `java_class` does, whose objects tasks can have: executors get it, too.
 

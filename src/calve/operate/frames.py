@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -21,7 +22,7 @@ from calve.settings import PipelineSettings
 from calve.settings.catalog import SPARK
 from calve.sources.spark.source import FrameBatch, SparkSource
 
-__all__ = ["FrameRunner", "check_frame", "frame_pipeline"]
+__all__ = ["FrameRunner", "check_frame", "frame_pipeline", "in_catalog"]
 
 _GIVE_UP = timedelta(minutes=2)
 
@@ -85,23 +86,36 @@ def check_frame(frame: Any, is_stream: bool = False) -> None:
         raise SettingsError("The DataFrame is a stream, which has no end", step="write", target="df", hint=hint)
 
 
-def frame_pipeline(
-    spark: Engine, table: str, catalog: str | dict[str, str] | None, options: dict[str, Any]
-) -> dict[str, Any]:
-    """Return the configuration that writes DataFrames into a table.
+def in_catalog(spark: Engine, table: str, catalog: str | Mapping[str, str] | None) -> tuple[dict[str, str], str]:
+    """Return the properties of a table's catalog, and the table's name in it.
 
     Args:
         spark: With the user's session.
         table: `namespace.table`, with the catalog's name before it or without.
         catalog: The name of one of the session's catalogs, or the properties of a catalog; none of these: Calve's
             embedded one; None: the one in the table's name, otherwise the session's current one.
-        options: More options of the Iceberg sink.
+
+    Raises:
+        SettingsError: It is no name of a table.
     """
+    if not isinstance(table, str) or "." not in table.strip("."):
+        hint = "Write namespace.table, or catalog.namespace.table"
+        raise SettingsError(f"{table!r} is not the name of a table", step="settings", target="table", hint=hint)
     if catalog is None:
         catalog, table = split_name(spark, table)
         catalog = catalog or spark.current_catalog
-    properties = {"type": SPARK, "name": catalog} if isinstance(catalog, str) else dict(catalog)
+    return {"type": SPARK, "name": catalog} if isinstance(catalog, str) else dict(catalog), table
+
+
+def frame_pipeline(properties: Mapping[str, str], table: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the configuration that writes DataFrames into a table.
+
+    Args:
+        properties: Of the catalog; none: Calve's embedded one.
+        table: Its name in the catalog.
+        options: More options of the Iceberg sink.
+    """
     name = pipeline_name("spark", f"{properties.get('name', 'lakehouse')}.{table}")
     sink = {"table_identifier": table, "auto_create": True, "schema_evolution": True, **options}
-    sink |= {"catalog": properties} if properties else {}
+    sink |= {"catalog": dict(properties)} if properties else {}
     return {name: {"source": {"spark": {}}, "sink": [{"iceberg": sink}]}}

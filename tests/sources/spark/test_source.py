@@ -67,6 +67,19 @@ def test_a_named_batch_is_taken_once_even_after_others(tmp_path: Path) -> None:
     assert not started(tmp_path, FrameBatch(SimpleNamespace(), {"batch": "third"}), {"batch": "other"}).is_committed
 
 
+@pytest.mark.parametrize("is_named", [True, False])
+def test_a_batch_that_failed_and_was_committed_with_the_next_one_is_taken_once(tmp_path: Path, is_named: bool) -> None:
+    failed = FrameBatch(SimpleNamespace(), {"batch": "failed"}, is_named)
+    pending = started(tmp_path, failed, None).plan(None, 1)
+    following = started(tmp_path, FrameBatch(SimpleNamespace(), {"batch": "next"}), pending.position, [pending])
+    following.acknowledge(pending)
+    assert not following.is_committed
+    following.acknowledge(following.plan(pending.position, 1))
+    assert following.is_committed
+    again = FrameBatch(SimpleNamespace(), {"batch": "failed"}, is_named=True)
+    assert started(tmp_path, again, {"batch": "next"}).is_committed
+
+
 @pytest.mark.parametrize(
     ("batch", "said"),
     [

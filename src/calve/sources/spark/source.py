@@ -43,9 +43,8 @@ class FrameBatch:
 
     @property
     def name(self) -> str:
-        """The name of the batch as a file; the prefix keeps it from being hidden."""
-        name = quote("-".join(str(part) for part in self.position.values()), safe="")
-        return f"b-{name if len(name) <= _LONGEST else hashlib.sha256(name.encode()).hexdigest()}"
+        """The name of the batch as a file."""
+        return _name(self.position)
 
 
 class SparkSource:
@@ -105,14 +104,14 @@ class SparkSource:
         return self._planned
 
     def acknowledge(self, planned: Planned) -> None:
-        """Remember that a batch is committed; its rows go with the next start."""
+        """Remember that a batch is committed: the offered one, or one whose call failed and named its id."""
         assert self._batch is not None
-        if planned.position != self._batch.position:
-            return
-        if self._batch.is_named:
-            (self._folder / _DONE).put(self._batch.name, b"")
-        self.is_committed = True
-        self._frames.keep_only(())
+        is_offered = planned.position == self._batch.position
+        if "batch" in planned.position and (self._batch.is_named or not is_offered):
+            (self._folder / _DONE).put(_name(planned.position), b"")
+        if is_offered:
+            self.is_committed = True
+            self._frames.keep_only(())
 
     def _is_over(self, position: Position | None) -> bool:
         return self._batch is None or self._is_taken or position == self._batch.position
@@ -168,6 +167,12 @@ def check_start(settings: SparkSettings, pipeline: str, once: bool, is_new: bool
         SettingsError: Always.
     """
     raise _without_frame(pipeline)
+
+
+def _name(position: Position) -> str:
+    """Return the name of a batch as a file; the prefix keeps it from being hidden."""
+    name = quote("-".join(str(part) for part in position.values()), safe="")
+    return f"b-{name if len(name) <= _LONGEST else hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def _without_frame(pipeline: str) -> SettingsError:

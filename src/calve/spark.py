@@ -113,7 +113,6 @@ def changes(
     end_snapshot_id: int | None = None,
     identifier_columns: Sequence[str] = (),
     catalog: str | Mapping[str, str] | None = None,
-    branch: str = "main",
 ) -> Iterator[DataFrame]:
     """Return the row changes of a table as a DataFrame of the session, which can be read only inside the block.
 
@@ -128,17 +127,16 @@ def changes(
         identifier_columns: The columns that identify a row, to pair the rows of an update. None: the table's identifier
             fields, otherwise the row ids of format version 3; a table without these has DELETE and INSERT.
         catalog: As for `write`.
-        branch: The branch to read.
 
     Raises:
         SettingsError: An argument is wrong.
-        NoTargetError: There is no such table, branch or end.
+        NoTargetError: There is no such table or end.
         PositionLostError: The start has expired or was rolled back.
     """
     engine = adopt(spark)
     properties, name = in_catalog(engine, table, catalog)
     load = partial(Catalog(engine, properties).load_java, name)
-    table_changes = TableChanges(Planner(engine), name, load, branch, tuple(_names(identifier_columns)))
+    table_changes = TableChanges(Planner(engine), name, load, key=tuple(_names(identifier_columns)))
     with changes_frame(engine, table_changes, start_snapshot_id, end_snapshot_id) as frame:
         yield frame
 

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from calve.engine import pyspark_private
 from calve.engine.java.compiled import class_file, java_class
-from calve.engine.java.names import JavaNames
+from calve.engine.java.names import java_names
 from calve.engine.workers.tasks import Tasks
 
 __all__ = ["Engine"]
@@ -43,7 +43,7 @@ class Engine:
     ) -> None:
         self.context = context
         self._gateway = gateway
-        self.jvm = JavaNames(gateway.jvm)
+        self.jvm = java_names(gateway.jvm)
         self.hadoop: Any = pyspark_private.hadoop_configuration(context)
         self.tasks = Tasks(context)
         self._sent: set[Path] = set()

@@ -4,11 +4,12 @@ all its jars, which takes half a millisecond of CPU for a part.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from py4j.java_gateway import JavaPackage, JVMView
 
-__all__ = ["JavaNames"]
+__all__ = ["JavaNames", "java_names"]
 
 
 class JavaNames:
@@ -27,3 +28,9 @@ class JavaNames:
             member = JavaNames(member)
         vars(self)[name] = member
         return member
+
+
+@lru_cache(1)
+def java_names(jvm: JVMView) -> JavaNames:
+    """Return the names of a JVM: the same ones for all engines on it, which so share the classes of `java_class`."""
+    return JavaNames(jvm)

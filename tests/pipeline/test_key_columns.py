@@ -6,7 +6,7 @@ import pytest
 
 from calve.errors import SettingsError
 from calve.pipeline import plugins
-from calve.pipeline.key_columns import fill_notes, key_notes
+from calve.pipeline.key_columns import fill_notes, key_notes, remembering_notes
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import PipelineSettings, SettingsErrors, parse_text
 from calve.sources.database.own_targets import OwnTargets
@@ -94,3 +94,27 @@ def test_a_database_is_checked_for_lost_keys_before_anything_is_made_there_and_a
     targets = OwnTargets(plugins._context(good, lambda _: ("", None)).shared_targets, good.source.value, str)
     targets.require([database_table("t")])
     assert targets.conflict(database_table("new"), []) == ""
+
+
+@pytest.mark.parametrize(
+    ("keys", "sink", "is_said"),
+    [
+        ("id", ", upsert: true, identifier_columns: [id]", True),
+        ("id", ", upsert: true, identifier_columns: [id, day]", True),
+        ("id/x", ", operation: 'op', identifier_columns: [id]", True),
+        ("id", ", upsert: true", True),
+        ("id", ", identifier_columns: from_key", True),
+        ("id, version", ", upsert: true, identifier_columns: [id]", False),
+        ("id", "", False),
+    ],
+)
+def test_validate_tells_which_newer_rows_are_dropped_as_duplicates(keys: str, sink: str, is_said: bool) -> None:
+    source = "kafka: {bootstrap_servers: [h], topics: [{name: t}]}"
+    text = YAML.format(source=source, processor=f"deduplicate: {{keys: [{keys}]}}", key=sink)
+    text = "\n".join(line for line in text.split("\n") if "mask" not in line)
+    [settings] = parse_text(text, PLUGINS).pipelines
+    found = list(remembering_notes(settings))
+    assert len(found) == is_said
+    assert all(
+        "p.processor[0].deduplicate: drops later events of a key, which for p.sink[0].iceberg" in note for note in found
+    )

@@ -175,6 +175,22 @@ def test_a_batch_that_is_written_again_later_drops_the_same_events(
     pipeline.ledger.close()
 
 
+def test_files_without_a_record_go_but_never_those_of_a_later_driver(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that stands still after a batch is staged may go on when another one has continued."""
+    folder = tmp_path / "p" / "seen"
+    folder.mkdir(parents=True)
+    (folder / "orphan").touch()
+    pipeline = Pipeline(tmp_path, monkeypatch)
+    planned = Planned([Split({"events": ['{"id":1,"n":"1"}']}, 1)], {})
+    record = run_batch(1, planned, pipeline.now, pipeline.ledger, pipeline.lake.writer(pipeline.keys.before))
+    (folder / "later").touch()
+    pipeline.keys.staged(record)
+    assert {file.name for file in folder.iterdir()} == {"later", *(file.name for file in pipeline.ledger.key_files)}
+    pipeline.ledger.close()
+
+
 def test_forgotten_keys_are_counted_and_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -121,6 +121,22 @@ def test_equal_processors_remember_their_own_keys() -> None:
     assert passing([DEDUPLICATE, {"deduplicate": {"keys": ["b"]}}], *events) == events[:1]
 
 
+def test_a_processor_never_takes_over_the_keys_of_another_condition() -> None:
+    first, second = ({"deduplicate": {"keys": ["id"], "deduplicate_when": f"/k == {k}"}} for k in (1, 2))
+    hashes = []
+    for steps in ([first, second], [second]):
+        processors = compiled(plugins(*steps), ())
+        assert processors
+        assert processors.memory
+        key_filter = KeyFilter(processors.memory, BEGUN_TENTHS)
+        texts = [b'{"id":1,"k":1}', b'{"id":1,"k":2}']
+        Chain(processors, BEGUN_TENTHS, key_filter=key_filter).run(pa.table({EVENT: pa.array(texts, pa.binary())}))
+        hashes.append(key_filter._new)
+    assert len(hashes[0]) == 2
+    assert len(hashes[1]) == 1
+    assert hashes[1] < hashes[0], "the same key, whatever is before"
+
+
 @pytest.mark.parametrize("before", [[], [{"rename_keys": {"entries": [{"from_key": "n", "to_key": "m"}]}}]])
 def test_the_first_event_of_a_key_in_the_order_of_the_source_passes(before: list[dict[str, Any]]) -> None:
     """Events that the compiled core leaves to Python keep their place, malformed ones are dead letters."""

@@ -260,6 +260,12 @@ def test_a_key_may_only_be_hashed() -> None:
         (MASK % ("a", "hash") + "\n    - dissect: {map: {m: '%{a} %{b}'}}", "dissect: makes fields"),
         (MASK % ("a", "hash") + "\n    - key_value: {source: m}", "key_value: makes fields"),
         (MASK % ("a", "hash") + "\n    - list_to_map: {source: m, key: k}", "list_to_map: makes fields"),
+        (MASK % ("a", "fixed") + "\n    - deduplicate: {keys: [b, a]}", "p.processor[1].deduplicate: `mask` makes"),
+        (MASK % ("l.a", "drop") + "\n    - deduplicate: {keys: [l/0/a]}", "values of l/0/a equal"),
+        (
+            MASK % ("a", "null") + "\n    - aggregate: {identification_keys: [a/b], action: {remove_duplicates: {}}}",
+            "p.processor[1].aggregate: `mask` makes different values of a/b equal",
+        ),
         (MASK % ("a", "encrypt"), "one of hash, null, drop"),
         ("- mask: {columns: []}", "mask.columns"),
     ],
@@ -273,6 +279,7 @@ def test_validate_refuses_masks_that_cannot_be(processor: str, why: str) -> None
 
 def test_masks_are_allowed_on_change_streams_and_other_processors_are_not() -> None:
     parse_text(YAML.format(source=KAFKA, processor=MASK % ("id", "hash")), PLUGINS)
+    parse_text(YAML.format(source=FILE, processor=MASK % ("a", "hash") + "\n    - deduplicate: {keys: [a]}"), PLUGINS)
     more = MASK % ("a", "fixed") + "\n    - grok: {match: {a: [x]}}"
     with pytest.raises(SettingsErrors, match="grok: cannot change rows of tables"):
         parse_text(YAML.format(source=KAFKA, processor=more), PLUGINS)

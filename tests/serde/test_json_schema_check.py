@@ -41,6 +41,7 @@ SCHEMA: dict[str, Any] = {
     "$defs": {"place": {"type": "object", "properties": {"city": {"const": "Bern"}}, "required": ["city"]}},
 }
 CHECK = SchemaCheck(WriterSchema(json.dumps(SCHEMA), kind="JSON"))
+UNCHECKABLE = "the constraints cannot be checked: a text is no valid Unicode, a number too long, or a list too deep"
 ORACLE = jsonschema.Draft202012Validator(SCHEMA)
 LEAVES = (
     st.none()
@@ -87,9 +88,28 @@ def test_a_value_that_breaks_a_constraint_is_rejected_with_its_path_and_without_
         (2, "UNDECODABLE", '/e: the value is not one of "a", 1 or 2 other candidates'),
         (4, "UNDECODABLE", '"id" is a required property'),
         (5, "UNDECODABLE", '/place/city: "Bern" was expected'),
-        (7, "UNDECODABLE", "a text or key is not valid Unicode, so the constraints cannot be checked"),
+        (7, "UNDECODABLE", UNCHECKABLE),
     ]
     assert decoded(*texts).rows[EVENT].to_pylist() == texts
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "why"),
+    [
+        ({"type": "number"}, "1e400", ""),
+        ({"type": "integer"}, "9007199254740993.5", 'the value is not of type "integer"'),
+        ({"type": "integer"}, "1.0", ""),
+        ({"maximum": 0.3}, "0.30000000000000000001", "the value is greater than the maximum of 0.3"),
+        ({"const": 0.1}, "0.10", ""),
+        ({"multipleOf": 0.01}, "19.99", ""),
+        ({"multipleOf": 3}, "1e999999999", "the value is not a multiple of 3"),
+        ({"maximum": 5}, "1e99999999999999999999", UNCHECKABLE),
+        ({"type": "string"}, "1" + "0" * 5000, UNCHECKABLE),
+        ({"type": "array"}, "[" * 300 + "]" * 300, UNCHECKABLE),
+    ],
+)
+def test_numbers_are_compared_with_all_their_digits_or_it_is_said(schema: Any, text: str, why: str) -> None:
+    assert SchemaCheck(WriterSchema(json.dumps(schema), kind="JSON")).fault(text.encode()) == (why or None)
 
 
 @pytest.mark.parametrize("own", [None, "https://example.com/a/order.json"])

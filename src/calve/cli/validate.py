@@ -34,7 +34,7 @@ def validate(ctx: click.Context, /, path: Path, connect: bool, conf: dict[str, s
       calve validate pipelines/ --connect
       calve validate orders.yaml --connect --conf spark.driver.extraClassPath=/opt/postgresql.jar
     """
-    from calve.pipeline.key_columns import fill_notes, key_notes
+    from calve.pipeline.key_columns import fill_notes, key_notes, remembering_notes
     from calve.pipeline.plugins import PLUGINS  # here, so that `calve validate --help` needs no Spark
 
     parsed = parse(path, PLUGINS)
@@ -52,7 +52,7 @@ def validate(ctx: click.Context, /, path: Path, connect: bool, conf: dict[str, s
         for line in table_settings(parsed.pipelines, connect):
             echo(line)
     for pipeline in parsed.pipelines:
-        for note in (*key_notes(pipeline), *fill_notes(pipeline)):
+        for note in (*key_notes(pipeline), *fill_notes(pipeline), *remembering_notes(pipeline)):
             echo(note)
     count = sum(1 + len(pipeline.feeds) for pipeline in parsed.pipelines)
     echo(f"OK: {many(count, 'pipeline')}: {', '.join(pipeline.title for pipeline in parsed.pipelines)}")

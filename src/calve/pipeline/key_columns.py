@@ -7,14 +7,14 @@ from collections.abc import Collection, Iterator
 from calve.errors import SettingsError
 from calve.event.envelope.shape import SHAPES
 from calve.pipeline.branches import attributes_of, plugins_before
-from calve.pipeline.masking import masks_of
+from calve.pipeline.masking import masks_of, remembering
 from calve.processors.effects import Effects, UnknownEffectError, effects_of
 from calve.processors.expressions import Compiler
 from calve.settings import PipelineSettings
 from calve.settings.pipeline import SinkEntry
 from calve.sources.settings import SourceSettings
 
-__all__ = ["fill_notes", "key_notes", "lost_keys"]
+__all__ = ["fill_notes", "key_notes", "lost_keys", "remembering_notes"]
 
 
 def lost_keys(pipeline: PipelineSettings, metadata: Collection[str]) -> Iterator[tuple[SinkEntry, str]]:
@@ -62,6 +62,21 @@ def fill_notes(pipeline: PipelineSettings) -> Iterator[str]:
             if names:
                 why = f"{plugin.path} gives {' and '.join(names)} to updates without a schema that lack it"
                 yield f"{sink.pipeline}.{sink.path}: partial_updates: keep does not keep what {why}: set add_when"
+
+
+def remembering_notes(pipeline: PipelineSettings) -> Iterator[str]:
+    """Yield which processors drop events that a sink would take as newer rows, by keys that do not tell these apart."""
+    for plugin, keys in remembering(pipeline):
+        names = {key.parts[0] for key in keys}
+        for sink in pipeline.sinks:
+            columns = _keys(sink.value)
+            if getattr(sink.value, "changes", False) and (not columns or names <= {*columns}):
+                where = f"{sink.pipeline}.{sink.path}"
+                yield (
+                    f"{pipeline.name}.{plugin.path}: drops later events of a key, which for {where} may be newer rows "
+                    "and deletes: add what tells versions apart to its keys, or leave it out, since the table keeps "
+                    "one row of each key"
+                )
 
 
 def _keys(settings: object) -> list[str]:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from calve.processors.fields import FieldKey, keys
 from calve.processors.mask import MaskColumns
 from calve.settings import PipelineSettings
 from calve.settings.pipeline import Plugin
@@ -15,7 +16,7 @@ from calve.sources.settings import SourceSettings
 if TYPE_CHECKING:
     from calve.processors.masking import Masks
 
-__all__ = ["KEY_HINT", "mask_faults", "masks_of", "without_masks"]
+__all__ = ["KEY_HINT", "mask_faults", "masks_of", "remembering", "without_masks"]
 
 KEY_HINT = "only `hash` keeps the values of a key different; hash it, or leave it as it is"
 
@@ -34,6 +35,13 @@ def masks_of(settings: PipelineSettings) -> Masks | None:
 def without_masks(processors: Sequence[Plugin]) -> list[Plugin]:
     """Return the processors that come after the masks."""
     return [plugin for plugin in processors if not isinstance(plugin.value, MaskColumns)]
+
+
+def remembering(pipeline: PipelineSettings) -> Iterator[tuple[Plugin, list[FieldKey]]]:
+    """Yield the processors that remember keys of events, each with these."""
+    for plugin in pipeline.processors:
+        if hasattr(plugin.value, "memory"):
+            yield plugin, keys(plugin.value.names)
 
 
 def mask_faults(pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:
@@ -60,6 +68,15 @@ def mask_faults(pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettin
                 why = "makes fields that no mask has seen: parse texts before Calve, or allow it: "
                 yield of.problem(plugin.path, f"{why}`unmasked: keep` in mask")
     yield from _of_sinks(pipeline, by_name, masks)
+    for plugin, names in remembering(pipeline):
+        for key in names:
+            parts = [part for part in key.parts if not part.isdecimal()]  # masks of lists are those of their elements
+            paths = (".".join(parts[:length]) for length in range(1, len(parts) + 1))
+            if any((mask := masks.of(path)) and not mask[0].is_unique for path in paths):
+                why = (
+                    f"`mask` makes different values of {key.text} equal, so events that are no duplicates would be lost"
+                )
+                yield pipeline.problem(plugin.path, f"{why}: {KEY_HINT}")
 
 
 def _of_sinks(

@@ -29,8 +29,12 @@ class RememberedKeys:
         self._memory = memory
         self._log = log
         self._folder = ledger.folder.parent / FOLDER
-        self._files: set[str] | None = None
+        self._files: set[str] = set()
         self._has_warned = False
+        if memory or ledger.key_files:
+            # Now, before a batch is staged: a driver that continues after it may have files later.
+            with contextlib.suppress(WriteError):
+                self._files = {*self._folder.names()}
 
     def before(self, batch: int) -> KeyMemory | None:
         """Return the keys that were seen before an uncommitted batch."""
@@ -48,9 +52,7 @@ class RememberedKeys:
                 hint="Set max_keys higher, or a shorter window; calve_forgotten_keys_total counts them",
             )
         named = {file.name for file in self._ledger.key_files}
-        if self._memory is None and not named and not self._files:
-            return
         with contextlib.suppress(WriteError):  # they go later
-            files = set(self._folder.names()) if self._files is None else self._files
-            self._folder.remove(files - named)
+            if unnamed := self._files - named:
+                self._folder.remove(unnamed)
             self._files = named

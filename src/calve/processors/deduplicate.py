@@ -19,9 +19,8 @@ from calve.settings.option import option
 from calve.settings.problems import unknown
 
 if TYPE_CHECKING:
-    from calve.processors.evaluation import Evaluation
     from calve.processors.event_batch import EventBatch
-    from calve.processors.key_filter import Hash, KeyFilter
+    from calve.processors.key_filter import Hash
 
 __all__ = ["Aggregate", "Deduplicate", "identity"]
 
@@ -65,10 +64,14 @@ class Deduplicate:
         """How many keys are remembered, and for how many tenths of a second."""
         return self.max_keys, _tenths(self.window)
 
+    @property
+    def names(self) -> list[str]:
+        """The keys that together identify an event."""
+        return self.keys
+
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
-        when = compiler.condition(self.deduplicate_when)
-        return [_DropSeen(self.keys, _tenths(self.window), compiler.key_filter, when, needs_all=True)]
+        return [_DropSeen(self.names, _tenths(self.window), compiler, self.deduplicate_when, needs_all=True)]
 
 
 _HELD = "holds events back until their group ends, but an event is in a table with its batch, or never"
@@ -118,6 +121,11 @@ class Aggregate:
         return self.max_keys, _tenths(self.group_duration)
 
     @property
+    def names(self) -> list[str]:
+        """The keys that together identify an event."""
+        return self.identification_keys
+
+    @property
     def tags(self) -> list[str]:
         """Tags that it may set."""
         return [self.aggregated_events_tag] if self.aggregated_events_tag else []
@@ -140,9 +148,8 @@ class Aggregate:
 
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
-        when = compiler.condition(self.aggregate_when)
-        names, window = self.identification_keys, _tenths(self.group_duration)
-        return [_DropSeen(names, window, compiler.key_filter, when, self.tags, needs_all=False)]
+        window = _tenths(self.group_duration)
+        return [_DropSeen(self.names, window, compiler, self.aggregate_when, self.tags, needs_all=False)]
 
 
 class _DropSeen:
@@ -151,8 +158,8 @@ class _DropSeen:
     Args:
         names: The keys.
         window_tenths: How long a key is remembered.
-        key_filter: Decides; None: all events pass, on the driver and in a replay of dead letters.
-        when: Only events for which this is true; None: all.
+        compiler: Has what decides; without it all events pass, on the driver and in a replay of dead letters.
+        condition: Only events for which this is true; None: all.
         tags: Tags of events that pass.
         needs_all: Whether events without a value of each key pass; else it counts as null.
     """
@@ -166,8 +173,8 @@ class _DropSeen:
         self,
         names: Sequence[str],
         window_tenths: int,
-        key_filter: KeyFilter | None,
-        when: Evaluation | None,
+        compiler: Compiler,
+        condition: str | None,
         tags: Sequence[str] = (),
         *,
         needs_all: bool,
@@ -180,11 +187,13 @@ class _DropSeen:
         is_flat = all(key.flat is not None for key in self._keys)
         self._is_plain = re.compile(rf"\{{{plain}\}}" if is_flat else "(?!)").fullmatch
         self._window = window_tenths
-        self._filter = key_filter
-        self._when = when
+        self._filter = compiler.key_filter
+        self._when = compiler.condition(condition)
         self._tags = tags
         self._needs_all = needs_all
-        self._begun: Hash = key_filter.hash_of(json.dumps(sorted(by_name))) if key_filter else None
+        # Without its condition, a processor would take over the keys of another one that is left out.
+        name = json.dumps([*sorted(by_name), *([condition] if condition else [])])
+        self._begun: Hash = self._filter.hash_of(name) if self._filter else None
 
     def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
         """Drop the events."""

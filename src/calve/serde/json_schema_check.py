@@ -6,6 +6,7 @@ The library is the extra `calve[jsonschema]`.
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import urljoin
@@ -13,6 +14,8 @@ from urllib.parse import urljoin
 from calve.serde.format import UnsupportedSchemaError, WriterSchema
 
 __all__ = ["SchemaCheck", "is_installed"]
+
+_UNCHECKABLE = "the constraints cannot be checked: a text is no valid Unicode, a number too long, or a list too deep"
 
 
 def is_installed() -> bool:
@@ -49,13 +52,12 @@ class SchemaCheck:
     def fault(self, text: bytes) -> str | None:
         """Return why a value does not follow the schema, without the value; None: it does, or is not JSON at all."""
         try:
-            value = json.loads(text)
-        except (ValueError, RecursionError):
-            return None  # conversion knows the reason
-        try:
+            value = json.loads(text, parse_float=Decimal)
             error = None if self._validator.is_valid(value) else next(iter(self._validator.iter_errors(value)))
-        except ValueError:  # half a surrogate pair
-            return "a text or key is not valid Unicode, so the constraints cannot be checked"
+        except (json.JSONDecodeError, UnicodeDecodeError, RecursionError):
+            return None  # conversion knows the reason
+        except (ValueError, ArithmeticError):  # half a surrogate pair, among others
+            return _UNCHECKABLE
         if error is None:
             return None
         path = "".join(f"/{step}" for step in error.instance_path)

@@ -105,7 +105,6 @@ def test_a_value_that_breaks_a_constraint_is_rejected_with_its_path_and_without_
         ({"multipleOf": 3}, "1e999999999", "the value is not a multiple of 3"),
         ({"maximum": 5}, "1e99999999999999999999", UNCHECKABLE),
         ({"type": "string"}, "1" + "0" * 5000, UNCHECKABLE),
-        ({"type": "array"}, "[" * 300 + "]" * 300, UNCHECKABLE),
     ],
 )
 def test_numbers_are_compared_with_all_their_digits_or_it_is_said(schema: Any, text: str, why: str) -> None:

@@ -28,6 +28,11 @@ def thrown(name: str, message: str | None) -> Any:
         ("ConnectException", None, "the connection was refused"),
         ("OtherException", "", "OtherException"),
         ("KeyException", "id", "KeyException: id"),
+        (
+            "PythonException",
+            "An exception was thrown from the Python worker.\nTraceback (most recent call last):\n  File x\nValueError: no id",
+            "ValueError: no id",
+        ),
     ],
 )
 def test_lists_of_all_that_was_tried_are_left_out(name: str, message: str | None, line: str) -> None:

@@ -174,7 +174,9 @@ def _line(throwable: Any) -> str:
     lines = [line.strip().rstrip(".") for line in text.splitlines() if line.strip()]
     if not lines:
         return _MUTE.get(name, name)
-    line = lines[-1] if lines[0].startswith(_TRACEBACK) else lines[0]  # Python's reason comes last
+    line = (
+        lines[-1] if any(text.startswith(_TRACEBACK) for text in lines[:2]) else lines[0]
+    )  # Python's reason comes last
     return line if " " in line else f"{name}: {line}"
 
 

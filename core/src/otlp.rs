@@ -4,6 +4,8 @@
 //! when it arrives by the very function that decodes it later.
 
 pub mod fields;
+pub mod json;
+pub mod messages;
 pub mod metrics;
 pub mod origin;
 pub mod row;

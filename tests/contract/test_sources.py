@@ -110,6 +110,18 @@ class Requests:
             assert post(source.address[1], [json.loads(event) for event in events[start : start + 100]]) == 200
 
 
+class Telemetry(Requests):
+    """Log records of OpenTelemetry."""
+
+    def __init__(self, folder, request):
+        self.yaml = "otlp: {port: 0, promote: [n]}"
+
+    def feed(self, source, events):
+        attributes = [[{"key": "n", "value": {"intValue": json.loads(event)["n"]}}] for event in events]
+        logs = [{"scopeLogs": [{"logRecords": [{"attributes": pair} for pair in attributes]}]}]
+        assert post(source.address[1], {"resourceLogs": logs}, path="/v1/logs") == 200
+
+
 class Objects:
     """Objects that appear in a bucket."""
 
@@ -173,6 +185,7 @@ class Letters:
         pytest.param(Files, id="file"),
         pytest.param(GrowingFile, id="file-tail"),
         pytest.param(Requests, id="http"),
+        pytest.param(Telemetry, id="otlp"),
         pytest.param(Topic, id="kafka", marks=pytest.mark.services("kafka_broker")),
         pytest.param(Objects, id="s3", marks=pytest.mark.services("object_store")),
         pytest.param(Snapshots, id="iceberg", marks=pytest.mark.spark),
@@ -207,7 +220,7 @@ def _waits(source, position) -> bool:
 
 
 def numbers(events) -> list[int]:
-    return sorted(json.loads(event)["n"] for event in events)
+    return sorted(int(json.loads(event)["n"]) for event in events)
 
 
 def test_every_event_is_in_one_batch_and_a_split_reads_the_same_each_time(world, tmp_path):

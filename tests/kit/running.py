@@ -246,11 +246,11 @@ def until(
         time.sleep(max(every_seconds, 4 * (time.monotonic() - looked)))
 
 
-def post(port: int, events: list[Any], key: str = "", timeout: float = 10) -> int:
+def post(port: int, events: Any, key: str = "", timeout: float = 10, path: str = "/log/ingest") -> int:
     """Send one request; give the status, 0 when there was no answer."""
     body = json.dumps(events).encode()
     headers = {"Content-Type": "application/json", **({"Idempotency-Key": key} if key else {})}
-    request = urllib.request.Request(f"http://127.0.0.1:{port}/log/ingest", body, headers)
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", body, headers)
     try:
         with urllib.request.urlopen(request, timeout=timeout) as answer:
             return int(answer.status)

@@ -106,6 +106,16 @@ def test_an_event_cannot_forge_a_record() -> None:
         record.MAGIC[3:].decode()
 
 
+def test_a_record_within_the_bytes_of_a_torn_one_proves_nothing(tmp_path: Path) -> None:
+    path, borders = write(tmp_path, 1)
+    forged = one(1 << 40)
+    torn = record.pack(record.RecordEvents(1, len(forged).to_bytes(4, "little"), forged), b"", b"", borders[-1], 1)
+    path.write_bytes(path.read_bytes() + b"".join(torn)[:-1])
+    assert load(path).end == borders[-1]
+    path.write_bytes(path.read_bytes() + b"\0" + one(borders[-1]))
+    assert load(path).rows == 2
+
+
 def test_cuts_fall_on_marks_and_always_move_on() -> None:
     each = Segment(1, 0)
     for _ in range(20):

@@ -75,11 +75,22 @@ def test_values_nested_too_deep_are_refused() -> None:
             size >>= 7
         return bytes([number << 3 | 2, *digits, size]) + content
 
-    value = b"\x10\x01"
-    for _ in range(2000):
-        value = nested(nested(value, 1), 5)
-    too_deep = nested(nested(nested(nested(value, 5), 2), 2), 1)
-    assert decode("logs", too_deep, TABLES["logs"], 0, ALL) is None
+    for fields in ((5, 1), (6, 1, 2)):  # lists in lists, and maps in maps
+        value = b"\x10\x01"
+        for _ in range(2000):
+            for field in reversed(fields):
+                value = nested(value, field)
+        body = nested(nested(nested(nested(value, 5), 2), 2), 1)
+        assert decode("logs", body, TABLES["logs"], 0, ALL) is None
+
+
+def test_a_text_that_is_not_utf_8_and_groups_without_end_are_refused() -> None:
+    request = REQUESTS["traces"]()
+    request.resource_spans.add().scope_spans.add().spans.add(name="name")
+    whole = request.SerializeToString()
+    assert decoded("traces", whole).rows == 1
+    assert decode("traces", whole.replace(b"name", b"nam\xff"), TABLES["traces"], 0, ALL) is None
+    assert decode("traces", whole + b"\x7b" * 100_000, TABLES["traces"], 0, ALL) is None
 
 
 def test_a_count_that_no_column_can_hold_is_refused_alone() -> None:

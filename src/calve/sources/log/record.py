@@ -4,7 +4,7 @@ A record is `head | key | headers | lengths (uint32 each) | the events' bytes`. 
 so that a reader makes one Arrow array of many records by two joins and one cumulative sum, without touching an event.
 
 The magic bytes never occur in UTF-8 (it has no 0xFC and 0xFE) nor in lengths (every fourth byte is small), so no client
-can forge a record inside a record.
+can forge a record inside a record of texts; those of OpenTelemetry are binary.
 """
 
 from __future__ import annotations
@@ -116,14 +116,21 @@ def parse_head(buffer: Any, offset: int, end: int) -> RecordHead:
     """
     if end - offset < HEAD_BYTES:
         raise BadRecordError("the record is cut off")
-    magic, crc = _PREFIX.unpack_from(buffer, offset)
-    fixed = bytes(buffer[offset + _PREFIX.size : offset + HEAD_BYTES])
-    if magic != MAGIC or crc != zlib.crc32(fixed):
+    head = _valid_head(buffer, offset, end)
+    if head is None:
         raise BadRecordError("the head of a record is damaged")
-    head = RecordHead(*_FIXED.unpack(fixed))
     if head.size > end - offset:
         raise BadRecordError("the record is cut off")
     return head
+
+
+def _valid_head(buffer: Any, offset: int, end: int) -> RecordHead | None:
+    """Return a head, whose record may be cut off; None: there is none."""
+    if end - offset < HEAD_BYTES:
+        return None
+    magic, crc = _PREFIX.unpack_from(buffer, offset)
+    fixed = bytes(buffer[offset + _PREFIX.size : offset + HEAD_BYTES])
+    return RecordHead(*_FIXED.unpack(fixed)) if magic == MAGIC and crc == zlib.crc32(fixed) else None
 
 
 def check_body(buffer: Any, offset: int, head: RecordHead) -> None:
@@ -139,14 +146,22 @@ def check_body(buffer: Any, offset: int, head: RecordHead) -> None:
 def durable_after(buffer: Any, offset: int, end: int) -> bool:
     """Return whether a later record proves that the bytes at an offset had reached the disk.
 
-    If so, a bad record there is damage; if not, it is an incomplete, unacknowledged write before a crash.
+    If so, a bad record there is damage; if not, it is an incomplete, unacknowledged write before a crash. A client may
+    send what looks like a record, so the insides of records that follow each other are not searched.
     """
-    at = buffer.find(MAGIC, offset + 1, end)
+    at = offset
+    while (head := _valid_head(buffer, at, end)) is not None:
+        if at > offset and _proves(head, end - at, offset):
+            return True
+        at += head.size
+    at = buffer.find(MAGIC, at, end)
     while at >= 0:
-        try:
-            if parse_head(buffer, at, end).durable > offset:
-                return True
-        except BadRecordError:
-            pass
+        head = _valid_head(buffer, at, end)
+        if head is not None and _proves(head, end - at, offset):
+            return True
         at = buffer.find(MAGIC, at + 1, end)
     return False
+
+
+def _proves(head: RecordHead, room: int, offset: int) -> bool:
+    return head.size <= room and head.durable > offset

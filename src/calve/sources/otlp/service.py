@@ -7,7 +7,7 @@ from calve.sources.http.message import Request, RequestRefusedError, Response
 from calve.sources.http.service import Service
 from calve.sources.log.log import Journal
 from calve.sources.log.record import RecordEvents
-from calve.sources.otlp import answers, json_message
+from calve.sources.otlp import answers
 from calve.sources.otlp.settings import SIGNAL, OtlpSourceSettings
 from calve.sources.otlp.tables import TABLES
 
@@ -48,8 +48,8 @@ class OtlpService(Service):
         signal = self._signals[request.path]
         if request.kind == answers.JSON:
             try:
-                data = json_message.encode(signal, data)
-            except json_message.NotOtlpError as error:
+                data = otlp.encode(signal, data)
+            except otlp.NotOtlpError as error:
                 raise RequestRefusedError(
                     Response(400, f"The body is no request of OTLP with {signal}: {error}.")
                 ) from error

@@ -2,7 +2,7 @@
 
 A line tells how far they are: on a terminal all the time, else twice a minute. A test that fails is told at once, the
 output of a process when it ends. Ended by SIGTERM or Ctrl-C, it ends all of them, and these end what their tests have
-started. CALVE_TEST_PROCESSES=4 uses as many.
+started. CALVE_TEST_PROCESSES=6 uses as many.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ FIRST = (*KINDS, "servers", "kills")
 NEEDED_BYTES = 3 << 30
 """What a process needs, with the servers that it starts."""
 _ROOM = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // NEEDED_BYTES
-PROCESSES = int(os.environ.get("CALVE_TEST_PROCESSES", min(len(FIRST), max(len(KINDS), _ROOM))))
+_WISHED = min(len(FIRST), 2 * (os.cpu_count() or 1), _ROOM)
+PROCESSES = int(os.environ.get("CALVE_TEST_PROCESSES", max(len(KINDS), _WISHED)))
 NOTHING_TO_RUN = 5
 LOOK_SECONDS = 0.5
 TELL_SECONDS = 30

@@ -18,6 +18,7 @@ SOURCE = Path(calve.__file__).parent
 ACCEPTED = "Accepted"
 """How the meaning of an option begins that Data Prepper has, and that has no effect here."""
 WITHOUT = {
+    "Aggregate.local_mode",
     "Date.locale",
     "Date.origination_timestamp_to_metadata",
     "FileSettings.record_type",

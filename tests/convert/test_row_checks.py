@@ -148,6 +148,17 @@ def test_rows_that_a_rule_lets_through_are_those_of_sql(name: str, path: str, mo
         assert repr(plain_rows(checked.rows)) == repr(expected)
 
 
+def test_a_value_of_each_type_becomes_null() -> None:
+    schema = Schema(*SCHEMA.fields, iceberg.NestedField(40, "v", VariantType(), required=False))
+    event = {"id": 1, **{name: values[-1] for name, values in VALUES.items()}, "v": {"a": 1}}
+    for name in schema.column_names:
+        if "." not in name:
+            rule = RowRule("r", name, condition=(compile_condition("/i == 1"), ""), on_failure="null")
+            kept = convert(json_rows([{**event, "i": 1}, {**event, "i": 2}, {**event, "i": 1}]), rule, schema=schema)
+            assert kept.rows[name].is_null().to_pylist() == [False, True, False], name
+            assert kept.failed_rules == {"r": 1}
+
+
 def test_null_comes_before_other_rules_and_a_tag_names_all_rules_of_a_row() -> None:
     rules = (
         RowRule("has_i", "i", not_null=True, on_failure="tag"),

@@ -266,7 +266,7 @@ def _with_nulls(rows: pa.Table, name: str, at: Mask) -> pa.Table:
     number = rows.schema.get_field_index(name)
     if number < 0:
         return rows
-    values = pc.if_else(pa.array(at), pa.scalar(None, rows.schema.field(number).type), rows[name])
+    values = rows[name].take(pa.array(np.arange(len(rows)), mask=at))  # `if_else` takes no UUIDs
     return rows.set_column(number, rows.schema.field(number), values)
 
 

@@ -37,3 +37,8 @@ def thrown(name: str, message: str | None) -> Any:
 )
 def test_lists_of_all_that_was_tried_are_left_out(name: str, message: str | None, line: str) -> None:
     assert errors._line(thrown(name, message)) == line
+
+
+def test_pysparks_own_error_of_a_function_has_the_functions_reason() -> None:
+    text = "\n  An exception was thrown from the Python worker.\nTraceback (most recent call last):\n  File x\nValueError: no\n"
+    assert errors.innermost_message(RuntimeError(text)) == "ValueError: no"

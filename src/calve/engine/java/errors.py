@@ -133,7 +133,7 @@ def innermost_message(error: Exception) -> str:
     thrown = java_exception(error)
     if thrown is not None:
         return _line(list(_causes(thrown))[-1])
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__)
+    return _reason(type(error).__name__, str(error))
 
 
 def caused_by(error: Exception, *names: str) -> bool:
@@ -169,14 +169,16 @@ def _message(chain: list[Any], throwable: Any, target: str) -> str:
 
 
 def _line(throwable: Any) -> str:
-    name: str = throwable.getClass().getSimpleName()
-    text = _NOISE.sub("", _OBJECT.sub(r"\1", throwable.getMessage() or ""))
+    return _reason(throwable.getClass().getSimpleName(), throwable.getMessage() or "")
+
+
+def _reason(name: str, message: str) -> str:
+    text = _NOISE.sub("", _OBJECT.sub(r"\1", message))
     lines = [line.strip().rstrip(".") for line in text.splitlines() if line.strip()]
     if not lines:
         return _MUTE.get(name, name)
-    line = (
-        lines[-1] if any(text.startswith(_TRACEBACK) for text in lines[:2]) else lines[0]
-    )  # Python's reason comes last
+    is_python = any(line.startswith(_TRACEBACK) for line in lines[:2])
+    line = lines[-1] if is_python else lines[0]  # Python's reason comes last
     return line if " " in line else f"{name}: {line}"
 
 

@@ -38,6 +38,20 @@ def test_parsed_json_keeps_its_digits() -> None:
     assert run([{"parse_json": {"delete_source": True}}], event).texts == ['{"n":1234567890123456789.50,"l":[1.0]}']
 
 
+@pytest.mark.parametrize(
+    ("depth", "after"),
+    [
+        (0, '{"a":{"b": {"c": 1.50, "l": [{"d": 1}]}}}'),
+        (1, '{"a":"{\\"b\\":{\\"c\\":1.50,\\"l\\":[{\\"d\\":1}]}}"}'),
+        (2, '{"a":{"b":"{\\"c\\":1.50,\\"l\\":[{\\"d\\":1}]}"}}'),
+        (3, '{"a":{"b":{"c":1.50,"l":[{"d": 1}]}}}'),
+    ],
+)
+def test_below_its_depth_parse_json_leaves_objects_as_text(depth: int, after: str) -> None:
+    event = json.dumps({"message": '{"a":{"b": {"c": 1.50, "l": [{"d": 1}]}}}'})
+    assert run([{"parse_json": {"depth": depth, "delete_source": True}}], event).texts == [after]
+
+
 @pytest.mark.parametrize("text", ["{", "[1]", "1", '{"a":01}', "", 7])
 def test_a_text_that_is_no_json_object_makes_a_dead_letter_a_tag_or_nothing(text: Any) -> None:
     event = {"message": text}

@@ -6,7 +6,7 @@ The module of a source or sink is imported only when it is opened, not to read a
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from calve.expression import compile_condition, compile_format
 from calve.pipeline.faults import faults
+from calve.processors.entries import AddEntries, AddEntry
 from calve.processors.registry import PROCESSORS, REFUSED
 from calve.serde.sample import values_of
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
@@ -82,6 +83,16 @@ def _sink_module(name: str, part: str) -> Any:
     return importlib.import_module(f"calve.sinks.{name}.{part}")
 
 
+def _adding(attribute_by_key: Mapping[str, str]) -> AddEntries:
+    """Return the processor that adds metadata attributes to events, in place of fields with the same keys."""
+    return AddEntries(
+        [
+            AddEntry(key, value_expression=f'getMetadata("{name}")', overwrite_if_key_exists=True)
+            for key, name in attribute_by_key.items()
+        ]
+    )
+
+
 SOURCES: dict[str, type[SourceSettings]] = {name: _source_module(name, "settings").SETTINGS for name in _SOURCES}
 """The settings class of each kind of source."""
 PLUGINS = Plugins(
@@ -89,6 +100,7 @@ PLUGINS = Plugins(
     sinks={**{name: _sink_module(name, "settings").SETTINGS for name in _SINKS}, "pipeline": ToPipeline},
     processors=PROCESSORS,
     refused_processors=REFUSED,
+    adding=_adding,
     condition=compile_condition,
     faults=faults,
 )

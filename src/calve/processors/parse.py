@@ -113,12 +113,31 @@ class ParseText:
 class ParseJson(ParseText):
     """Parses the JSON object in a string; its entries become entries of the event. Values keep their text."""
 
+    depth: int = option(
+        0,
+        "Objects that are nested deeper than so many levels stay JSON text; 0: all levels are parsed.",
+        minimum=0,
+        maximum=10,
+    )
+
     def parsed(self, text: str) -> Event:
         """Return the entries of the object."""
         try:
-            return decode_event(text)
+            entries = decode_event(text)
+            return _with_text_below(entries, self.depth) if self.depth else entries
         except (msgspec.DecodeError, RecursionError):
             raise ProcessorError("not the text of a JSON object", FieldKey(self.source).dotted) from None
+
+
+def _with_text_below(entries: Event, depth: int) -> Event:
+    """Return entries whose objects below some levels are JSON text without white space; lists stay as they are."""
+    for name, value in entries.items():
+        if bytes(value).startswith(b"{"):
+            if depth == 1:
+                entries[name] = msgspec.json.format(value, indent=-1).decode()
+            else:
+                entries[name] = _with_text_below(decode_event(value), depth - 1)
+    return entries
 
 
 @dataclass(frozen=True)

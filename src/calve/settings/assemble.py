@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from calve.settings.bind import INVALID, Binder
@@ -62,7 +63,7 @@ class Assembly:
         self.binder.known_keys(node, self._name, {*own, *parts}, [*own, "source", "processor", "route", "sink"])
         keys = self.binder.record(PipelineKeys, _only(node, own), self._name)
         source = self._source(node)
-        processors = self._processors(self._spelled(node, "processor"))
+        processors = self._with_added_fields(source, self._processors(self._spelled(node, "processor")))
         routes = self._routes(self._spelled(node, "route"))
         sinks = self._sinks(node, routes)
         locations = _locations(node)
@@ -96,6 +97,15 @@ class Assembly:
             return []
         items = self._items(node, "processor")
         return [self._plugin(item, f"processor[{index}]", self._plugins.processors) for index, item in enumerate(items)]
+
+    def _with_added_fields(self, source: Any, processors: list[Any]) -> list[Any]:
+        """Return the processors, with one behind the masks for the fields that options of the source add."""
+        attribute_by_key = getattr(source.value, "metadata_fields", {}) if source is not INVALID else {}
+        if not attribute_by_key or INVALID in processors or self._plugins.adding is None:
+            return processors
+        masks = [*takewhile(lambda plugin: plugin.name == "mask", processors)]
+        added = Plugin("add_entries", self._plugins.adding(attribute_by_key), source.path, source.line)
+        return [*masks, added, *processors[len(masks) :]]
 
     def _sinks(self, node: YamlNode, routes: dict[str, str]) -> list[Any]:
         child = self._child(node, "sink")

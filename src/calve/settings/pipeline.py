@@ -43,6 +43,7 @@ class Plugins:
         sinks: Settings classes of sinks.
         processors: Settings classes of processors.
         refused_processors: Why processors of Data Prepper are not among them, by name.
+        adding: Returns the settings of a processor that adds metadata attributes to events, by the keys of the fields.
         condition: Compiles the condition of a route; its `SettingsError` is reported at the condition's location.
         faults: Yields errors of whole pipelines, given those with a source of their own and all by name.
     """
@@ -51,6 +52,7 @@ class Plugins:
     sinks: Mapping[str, type] = field(default_factory=dict)
     processors: Mapping[str, type] = field(default_factory=dict)
     refused_processors: Mapping[str, str] = field(default_factory=dict)
+    adding: Callable[[Mapping[str, str]], Any] | None = None
     condition: Callable[[str], object] | None = None
     faults: Callable[[Sequence[PipelineSettings], Mapping[str, PipelineSettings]], Iterable[SettingsProblem]] = (
         lambda pipelines, by_name: ()

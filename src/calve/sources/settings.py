@@ -85,6 +85,11 @@ class SourceSettings:
         return {}
 
     @property
+    def metadata_fields(self) -> Mapping[str, str]:
+        """The fields that its options add to events, by their keys, each with the metadata attribute that it has."""
+        return {}
+
+    @property
     def keeps_events(self) -> bool:
         """Whether it keeps events of its own until they are committed, in a log that must not grow for long."""
         return self.accepts or self.keeps_events_here or self.emits_changes

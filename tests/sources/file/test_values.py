@@ -233,3 +233,29 @@ def test_an_array_without_its_end_has_no_objects_with_the_key() -> None:
     rows = table(read_values(Pieces([text]), FileBatches("f"), "k"))
     assert [event for event, why in zip(rows["event"], rows["malformed"], strict=True) if not why] == [b'{"id":1}']
     assert len(rows["event"]) == 2
+
+
+LOGS = b"""{"messageType": "DATA_MESSAGE", "owner": "1234", "n\u0061me": 1.50, "tags": {"a": [1, {"owner": 2}]},
+"logEvents": [{"id": "1", "owner": "mine"}, {}, [1], 5], "rest": {}}"""
+
+
+@given(st.lists(st.integers(0, 400)))
+def test_events_under_a_key_get_fields_of_their_object_wherever_blocks_end(ends: list[int]) -> None:
+    keys, fields = ["owner", "name", "tags"], b'"owner":"1234","name":1.50,"tags":{"a": [1, {"owner": 2}]}}'
+    for text in (LOGS, LOGS.replace(b"\n", b"")):
+        rows = table(read_values(in_pieces(text, ends), FileBatches("f"), "logEvents", keys))
+        assert rows["event"] == [b'{"id":"1",' + fields, b"{" + fields, b"[1]", b"5"]
+
+
+def test_each_object_has_its_own_fields_for_its_events() -> None:
+    lines = b'{"o":1,"k":[{"a":1}]}\n{"k":[{"a":2}]}\n{"o":3,"k":[{"a":3}],"k":[{"a":4}]}\n'
+    rows = table(read_values(Pieces([lines]), FileBatches("f"), "k", ["o"]))
+    assert rows["event"] == [b'{"a":1,"o":1}', b'{"a":2}', b'{"a":3,"o":3}', b'{"a":4,"o":3}']
+
+
+def test_a_field_behind_the_array_of_its_events_is_a_reject() -> None:
+    for end, reasons in ((b"}", []), (b',"x', ["The file f is cut"])):
+        text, broken = b'{"k":[{"a":1}],"o":{"x":1}' + end, reasons[0][11:] if reasons else ""
+        rows = table(read_values(Pieces([text], broken), FileBatches("f"), "k", ["o"]))
+        assert rows["event"][:2] == [b'{"a":1}', b'"o":{"x":1}']
+        assert rows["malformed"] == [None, "o comes after the array k, whose events lack it", *reasons]

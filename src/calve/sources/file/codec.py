@@ -105,7 +105,7 @@ def read_part(file: pa.NativeFile, part: FilePart, settings: FileSettings) -> It
     elif codec.avro:
         yield from read_avro(_stream(file, part, settings), rows)
     elif codec.json:
-        yield from read_values(_stream(file, part, settings), rows, codec.json.key_name)
+        yield from read_values(_stream(file, part, settings), rows, codec.json.key_name, codec.json.include_keys)
     elif codec.csv:
         yield from read_csv(_stream(file, part, settings), rows, codec.csv)
     elif codec.multiline:

@@ -5,6 +5,8 @@ The text is scanned for brackets, commas and quotes with whole-array operations.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Collection
 from typing import Any, NamedTuple
 
 import msgspec
@@ -19,6 +21,9 @@ _KINDS = np.zeros(256, np.uint8)
 for _kind, _characters in ((_QUOTE, b'"'), (_SLASH, b"\\"), (_OPEN, b"{["), (_CLOSE, b"}]"), (_COMMA, b",")):
     _KINDS[list(_characters)] = _kind
 
+_NAME = re.compile(rb'("(?:[^"\\]|\\.)*")\s*:\s*', re.DOTALL)
+"""The name of a field, before its value."""
+_entries = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 Marks = tuple["np.ndarray[Any, Any]", "np.ndarray[Any, Any]", "np.ndarray[Any, Any]"]
 
 
@@ -38,7 +43,12 @@ class ValueSplitter:
     """Cuts values off a text: the elements of its arrays, and what else stands at its top.
 
     With a key only the elements of the arrays under this key of the objects at the top; a key that an object repeats
-    counts each time, so no array is lost.
+    counts each time, so no array is lost. The elements get other fields of their object, which must stand before the
+    array: a file of any size streams.
+
+    Args:
+        key_name: The key.
+        include_keys: The names of these fields.
 
     Attributes:
         rest: The text that waits for more.
@@ -46,9 +56,10 @@ class ValueSplitter:
         objects: How many arrays and objects at the top have ended.
     """
 
-    def __init__(self, key_name: str | None = None) -> None:
+    def __init__(self, key_name: str | None = None, include_keys: Collection[str] = ()) -> None:
         self.rest, self.count, self.objects = b"", 0, 0
-        self._key_name = key_name
+        self._key_name, self._include_keys = key_name, include_keys
+        self._fields: dict[str, msgspec.Raw] = {}  # what elements get of the object at the top that has begun
         self._level = 1 if key_name is None else 2  # the depth inside an array of events
         self._depth = 0  # the depth at the beginning of the rest
         self._top = b""  # the first bracket of the value at the top that has begun
@@ -92,7 +103,7 @@ class ValueSplitter:
         bracket = text[at : at + 1]
         if depth == 1:
             self._add_other(text[self._cursor : at], cut)
-            self._top, self._begin, self._cursor = bracket, at, at + 1
+            self._top, self._begin, self._cursor, self._fields = bracket, at, at + 1, {}
             self._has_array = self._in_array = self._key_name is None and bracket == b"["
         elif self._top == b"{" and bracket == b"[" and self._is_key(text[self._cursor : at]):
             self._has_array = self._in_array = True
@@ -100,17 +111,19 @@ class ValueSplitter:
 
     def _comma(self, text: bytes, at: int, depth: int, cut: Cut) -> None:
         if self._in_array and depth == self._level:
-            cut.values.append(text[self._cursor : at].strip(BLANK))
+            cut.values.append(self._with_fields(text[self._cursor : at].strip(BLANK)))
             self._cursor = at + 1
         elif not self._in_array and depth == 1:
+            self._include(text, at, cut)
             self._cursor = at + 1
 
     def _close(self, text: bytes, at: int, depth: int, cut: Cut) -> None:
         if self._in_array and depth == self._level - 1:
             if last := text[self._cursor : at].strip(BLANK):  # nothing: an empty array, or a comma before its end
-                cut.values.append(last)
+                cut.values.append(self._with_fields(last))
             self._in_array, self._cursor = False, at + 1
         if depth == 0 and self._top:
+            self._include(text, at, cut)
             self.objects += 1
             if not self._has_array:
                 self._add_whole(text[self._begin : at + 1], cut)
@@ -137,10 +150,29 @@ class ValueSplitter:
     def _is_key(self, text: bytes) -> bool:
         """Return whether a text is the key and a colon; its characters may be written as escapes."""
         name, colon, _ = text.strip(BLANK).rpartition(b":")
+        return bool(colon) and _text(name) == self._key_name
+
+    def _include(self, text: bytes, end: int, cut: Cut) -> None:
+        """Keep a field of an object at the top for the elements that follow; reject it if it comes too late."""
+        if not self._include_keys or self._top != b"{":
+            return
+        field = text[self._cursor : end].strip(BLANK)
+        match = _NAME.match(field)
+        if match is None or (key := _text(match[1])) not in self._include_keys:
+            return
+        if self._has_array:
+            cut.rejects.append((field, f"{key} comes after the array {self._key_name}, whose events lack it"))
+        else:
+            self._fields[key] = msgspec.Raw(field[match.end() :])
+
+    def _with_fields(self, element: bytes) -> bytes:
+        """Return an element of an array with the fields of its object, which replace its own."""
+        if not self._fields:
+            return element
         try:
-            return bool(colon) and msgspec.json.decode(name, type=str) == self._key_name
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return False
+            return msgspec.json.encode({**_entries(element), **self._fields})
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return element  # it is no object, and becomes a dead letter
 
     def _keep(self, text: bytes) -> None:
         """Keep what is not complete, from a place whose depth is known."""
@@ -165,6 +197,14 @@ class ValueSplitter:
             commas &= np.where(tops < 0, self._in_array, brackets == ord("["))
         keep |= commas
         return zip(positions[keep].tolist(), kinds[keep].tolist(), depths[keep].tolist(), strict=True)
+
+
+def _text(name: bytes) -> str | None:
+    """Return the text of a JSON string; None if it is none."""
+    try:
+        return msgspec.json.decode(name, type=str)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _marks(text: bytes, depth: int) -> Marks:

@@ -52,6 +52,19 @@ class JsonCodec:
     """A JSON array of objects, or JSON objects one after another."""
 
     key_name: str | None = option(None, "The key under which each top-level object has the array of its events.")
+    include_keys: list[str] = option(
+        [], "With `key_name`: fields of the top-level object, before the array, that each of its events gets."
+    )
+    max_event_length: int | None = option(
+        None, "Accepted for compatibility with Data Prepper; no effect: an event may have 64 MiB.", minimum=1
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require the key of the array for fields beside it."""
+        if self.include_keys and self.key_name is None:
+            yield "include_keys", "needs key_name: the fields stand beside the array of the events"
+        if self.key_name in self.include_keys:
+            yield "include_keys", "must not have the key of the array itself"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
 
 import msgspec
 import pyarrow as pa
@@ -19,23 +20,27 @@ __all__ = ["VALUE_BYTES", "read_values"]
 
 VALUE_BYTES = 64 << 20
 """The longest value; a longer one is rejected with the rest of the file, because its end is unknown."""
+SplitterOf = Callable[[], ValueSplitter]
 
 
-def read_values(stream: BlockStream, rows: FileBatches, key_name: str | None = None) -> Iterator[pa.RecordBatch]:
+def read_values(
+    stream: BlockStream, rows: FileBatches, key_name: str | None = None, include_keys: Collection[str] = ()
+) -> Iterator[pa.RecordBatch]:
     """Yield each value of the file, of its arrays each element; with a key each element of each object's array there.
 
+    These elements get other fields of their object, `include_keys`.
     In a file whose first line is a complete JSON value a bad line affects no other one.
     """
     blocks = iter(stream)
     head = next(blocks, b"").removeprefix(BOM)
     while not head.strip(BLANK) and (block := next(blocks, None)) is not None:
         head = block
-    start = head.lstrip(BLANK)
+    start, splitter = head.lstrip(BLANK), partial(ValueSplitter, key_name, include_keys)
     if start.startswith(b"[") or not _is_value(start.partition(b"\n")[0]):
-        yield from _read_blocks(_Again(stream, start, blocks), rows, ValueSplitter(key_name))
+        yield from _read_blocks(_Again(stream, start, blocks), rows, splitter())
         return
     values = joined_lines(read_lines(_Again(stream, head, blocks), rows, numbered=True), rows)
-    yield from _without_arrays(values, rows) if key_name is None else _under_key(values, rows, key_name)
+    yield from _without_arrays(values, rows) if key_name is None else _under_key(values, rows, splitter)
 
 
 class _Again:
@@ -85,38 +90,40 @@ def _without_arrays(values: Iterator[pa.RecordBatch], rows: FileBatches) -> Iter
         yield from rows.batches(pa.array(events, pa.binary()), pa.array(numbers, pa.int64()))
 
 
-def _under_key(values: Iterator[pa.RecordBatch], rows: FileBatches, key_name: str) -> Iterator[pa.RecordBatch]:
+def _under_key(
+    values: Iterator[pa.RecordBatch], rows: FileBatches, splitter_of: SplitterOf
+) -> Iterator[pa.RecordBatch]:
     """Yield the elements under a key of the objects in some batches."""
     count = 0
     for batch in values:
         if batch[MALFORMED].null_count < len(batch):
-            yield from _broken(batch, count, rows, key_name)
+            yield from _broken(batch, count, rows, splitter_of)
             continue
-        cut = _cut_lines(batch[EVENT].to_pylist(), key_name)
+        cut = _cut_lines(batch[EVENT].to_pylist(), splitter_of)
         yield from _batches(cut, count, rows)
         count += len(cut.values)
 
 
-def _broken(batch: pa.RecordBatch, count: int, rows: FileBatches, key_name: str) -> Iterator[pa.RecordBatch]:
+def _broken(batch: pa.RecordBatch, count: int, rows: FileBatches, splitter_of: SplitterOf) -> Iterator[pa.RecordBatch]:
     """Yield the whole elements of the object in which a file ends early, and the row with the reason."""
-    splitter = ValueSplitter(key_name)
+    splitter = splitter_of()
     cut = splitter.split(batch[EVENT][0].as_py() or b"")
-    if cut.rejects or not cut.values:
+    if not cut.values:
         yield batch
         return
     yield from _batches(cut, count, rows)
     yield batch.set_column(0, batch.schema.field(0), pa.array([splitter.rest or None], pa.binary()))
 
 
-def _cut_lines(lines: list[bytes], key_name: str) -> Cut:
+def _cut_lines(lines: list[bytes], splitter_of: SplitterOf) -> Cut:
     """Cut elements off objects, together if each is whole."""
-    splitter = ValueSplitter(key_name)
+    splitter = splitter_of()
     cut = splitter.split(b"\n".join(lines))
     if splitter.objects == len(lines) and not (splitter.rest or cut.rejects):
         return cut
     cut = Cut([], [])
     for line in lines:
-        splitter = ValueSplitter(key_name)
+        splitter = splitter_of()
         elements, (other, early_end) = splitter.split(line), splitter.close()
         cut.values.extend(elements.values)
         cut.rejects.extend(elements.rejects + other.rejects)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
@@ -143,6 +143,12 @@ class S3SourceSettings(FormatSettings):
         "What happens to an object that may not be read (403): the pipeline waits and tries again, or the object "
         "becomes a dead letter; and to a message that is no notification: it stays in the queue, or it is deleted.",
     )
+    metadata_root_key: str | None = option(
+        None, "Add the fields `bucket` and `key` to events, below this key, e.g. `s3/`. Empty: beside the others."
+    )
+    default_bucket_owner: str | None = option(None, "Refused: a policy of the role checks the owner of buckets.")
+    bucket_owners: dict[str, Any] | None = option(None, "Refused, as `default_bucket_owner`.")
+    disable_bucket_ownership_validation: bool = option(True, f"{_UNUSED}: the policy of the role decides.")
     acknowledgments: bool = option(True, f"{_UNUSED}: progress always follows the commits.")
     workers: int = option(1, f"{_UNUSED}: Spark's tasks read.", minimum=1)
     records_to_accumulate: int = option(100, f"{_UNUSED}: `flush_interval` and `max_batch_bytes` divide batches.")
@@ -153,8 +159,22 @@ class S3SourceSettings(FormatSettings):
         """The metadata attributes of an event, and their types."""
         return METADATA
 
+    @property
+    def metadata_fields(self) -> Mapping[str, str]:
+        """The fields that `metadata_root_key` adds."""
+        if self.metadata_root_key is None:
+            return {}
+        root = self.metadata_root_key.strip("/")
+        return {f"{root}/{name}".lstrip("/"): f"s3_{name}" for name in ("bucket", "key")}
+
     def check(self) -> Iterator[tuple[str, str]]:
-        """Require one way to find objects."""
+        """Require one way to find objects, and refuse what would not be checked."""
+        if "${" in (self.metadata_root_key or ""):
+            yield "metadata_root_key", "is the same for all events, and has no ${…}"
+        for name in ("default_bucket_owner", "bucket_owners"):
+            if getattr(self, name) is not None:
+                why = "is not checked: write the condition aws:ResourceAccount into the policy of the role, and omit it"
+                yield name, why
         if (self.scan is None) == (self.sqs is None):
             yield "", "name how objects are found: either `sqs` or `scan`"
         elif self.notification_type and self.sqs is None:

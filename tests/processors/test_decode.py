@@ -16,6 +16,7 @@ from processors.chains import ran, run
     ("text", "entries"),
     [
         ("<Person><name>John Doe</name><age>30</age></Person>", {"name": "John Doe", "age": "30"}),
+        ('<a p:id="1" q:id="2"><id>3</id></a>', {"id": ["1", "2", "3"]}),
         ('<a id="7" xmlns:q="u"><q:b c="1">t</q:b><q:b/></a>', {"id": "7", "b": [{"c": "1", "": "t"}, ""]}),
         ("<a>\n <b> x </b>\n <b>y</b><b>z</b>\n</a>", {"b": [" x ", "y", "z"]}),
         ("<?xml version='1.0'?><a><![CDATA[<b>]]>&lt;&#65;</a>", {"": "<b><A"}),

@@ -86,8 +86,8 @@ def _sink_module(name: str, part: str) -> Any:
 def _adding(attribute_by_key: Mapping[str, str]) -> AddEntries:
     """Return the processor that adds metadata attributes to events, in place of fields with the same keys."""
     return AddEntries(
-        [
-            AddEntry(key, value_expression=f'getMetadata("{name}")', overwrite_if_key_exists=True)
+        entries=[
+            AddEntry(key=key, value_expression=f'getMetadata("{name}")', overwrite_if_key_exists=True)
             for key, name in attribute_by_key.items()
         ]
     )

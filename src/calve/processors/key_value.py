@@ -229,4 +229,5 @@ class KeyValue:
             return
         before = pairs[name] if type(pairs[name]) is list else [pairs[name]]
         if not (self.skip_duplicate_values and value in before):
-            pairs[name] = [*before, value]
+            before.append(value)
+            pairs[name] = before

@@ -23,7 +23,8 @@ def xml_entries(text: str) -> Event:
     """Return the attributes and elements inside of the outermost element, by name.
 
     An element with nothing but text is that text; one with attributes or elements is an object, with its text below
-    the empty key. Of elements with the same name the value is a list. Prefixes of namespaces are left out.
+    the empty key. Of attributes and elements with the same name the value is a list. Prefixes of namespaces are
+    left out.
 
     Raises:
         InvalidXmlError: It is no well-formed element, has a DTD, or is nested too deeply.
@@ -57,8 +58,11 @@ class _Reader:
     def start(self, name: str, attributes: dict[str, str]) -> None:
         if len(self._open) >= _DEEPEST:
             raise InvalidXmlError(f"its elements are nested more than {_DEEPEST} deep")
-        is_declaration = {key: key == "xmlns" or key.startswith("xmlns:") for key in attributes}
-        self._open.append({_local(key): value for key, value in attributes.items() if not is_declaration[key]})
+        entries: Event = {}
+        for key, value in attributes.items():
+            if key != "xmlns" and not key.startswith("xmlns:"):
+                _add(entries, _local(key), value)
+        self._open.append(entries)
         self._texts.append([])
 
     def text(self, text: str) -> None:
@@ -74,9 +78,17 @@ class _Reader:
         if not self._open:
             self.result = value
             return
-        parent, key = self._open[-1], _local(name)
-        before = parent.get(key)
-        parent[key] = value if key not in parent else [*(before if type(before) is list else [before]), value]
+        _add(self._open[-1], _local(name), value)
+
+
+def _add(entries: Event, name: str, value: Any) -> None:
+    """Add a value; those with the same name become a list."""
+    if name not in entries:
+        entries[name] = value
+    elif type(entries[name]) is list:
+        entries[name].append(value)
+    else:
+        entries[name] = [entries[name], value]
 
 
 def _local(name: str) -> str:

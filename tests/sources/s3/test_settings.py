@@ -56,9 +56,7 @@ def test_the_fields_of_metadata_root_key_replace_those_of_the_event() -> None:
     assert outcome.events == [{"s3": {"key": "é/1", "n": 1, "bucket": "b"}}, {"s3": {"bucket": "b", "key": 'k"2'}}]
 
 
-@pytest.mark.parametrize(
-    "options", [{"default_bucket_owner": "1"}, {"bucket_owners": {"my-bucket-01": 123456789012}}]
-)
+@pytest.mark.parametrize("options", [{"default_bucket_owner": "1"}, {"bucket_owners": {"my-bucket-01": 123456789012}}])
 def test_owners_of_buckets_that_nobody_would_check_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(SettingsErrors, match="aws:ResourceAccount"):
         parsed(options)

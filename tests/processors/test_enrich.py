@@ -98,6 +98,7 @@ def test_addresses_that_are_not_found_are_tagged() -> None:
         (geoip(include_fields=["asn"], exclude_fields=["ip"]), "cannot be combined"),
         ({"translate": {}}, "one of mappings and file must be set"),
         ({"translate": {"file": {"name": "/no.yaml"}}}, "this file cannot be read: No such file"),
+        ({"translate": {"file": {"name": "t.yaml", "aws": {"bucket": "b"}}}}, "copy the file from the bucket"),
         (
             {
                 "translate": {

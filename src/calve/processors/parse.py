@@ -134,7 +134,7 @@ def _with_text_below(entries: Event, depth: int) -> Event:
     for name, value in entries.items():
         if bytes(value).startswith(b"{"):
             if depth == 1:
-                entries[name] = msgspec.json.format(value, indent=-1).decode()
+                entries[name] = msgspec.json.format(bytes(value), indent=-1).decode()
             else:
                 entries[name] = _with_text_below(decode_event(value), depth - 1)
     return entries

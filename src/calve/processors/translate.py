@@ -134,6 +134,12 @@ class TranslateFile:
     """A file with more tables."""
 
     name: str = option(doc="The path of a YAML file with `mappings`, on the machine of the driver.", minimum=1)
+    aws: dict[str, Any] | None = option(None, "Refused: the file is not read from S3.")
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse files in a bucket."""
+        if self.aws is not None:
+            yield "aws", "is not supported: copy the file from the bucket to the driver, and omit this"
 
 
 _NO_FILE: TranslateFile | None = None

@@ -158,7 +158,8 @@ class ValueSplitter:
             return
         field = text[self._cursor : end].strip(BLANK)
         match = _NAME.match(field)
-        if match is None or (key := _text(match[1])) not in self._include_keys:
+        key = _text(match[1]) if match else None
+        if match is None or key is None or key not in self._include_keys:
             return
         if self._has_array:
             cut.rejects.append((field, f"{key} comes after the array {self._key_name}, whose events lack it"))

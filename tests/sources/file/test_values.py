@@ -235,7 +235,7 @@ def test_an_array_without_its_end_has_no_objects_with_the_key() -> None:
     assert len(rows["event"]) == 2
 
 
-LOGS = b"""{"messageType": "DATA_MESSAGE", "owner": "1234", "n\u0061me": 1.50, "tags": {"a": [1, {"owner": 2}]},
+LOGS = rb"""{"messageType": "DATA_MESSAGE", "owner": "1234", "n\u0061me": 1.50, "tags": {"a": [1, {"owner": 2}]},
 "logEvents": [{"id": "1", "owner": "mine"}, {}, [1], 5], "rest": {}}"""
 
 

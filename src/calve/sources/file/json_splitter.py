@@ -173,7 +173,7 @@ class ValueSplitter:
         try:
             return msgspec.json.encode({**_entries(element), **self._fields})
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return element  # it is no object, and becomes a dead letter
+            return element  # no object, or nested too deeply: it becomes a dead letter
 
     def _keep(self, text: bytes) -> None:
         """Keep what is not complete, from a place whose depth is known."""

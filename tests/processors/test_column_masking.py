@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calve.processors.column_masking import ColumnMasking, _plain_texts
+from calve.event.json_text import plain_texts
+from calve.processors.column_masking import ColumnMasking
 from calve.processors.mask import ColumnMask, MaskColumns
 from kit.examples import examples
 
@@ -77,4 +78,4 @@ def test_a_text_that_is_no_utf8_is_told_and_the_others_are_masked(action: Any) -
     entry = ColumnMask(names=["a"], action=action)
     masked, reasons = ColumnMasking(entry, MaskColumns(columns=[entry], key="0123456789abcdef")).column(broken)
     assert (masked[0].is_valid, masked[1].as_py(), reasons) == (True, None, {1: "it is no UTF-8"})
-    assert _plain_texts(broken).to_pylist() == [b"a", b"\xff"]
+    assert plain_texts(broken).to_pylist() == [b"a", b"\xff"]

@@ -6,10 +6,14 @@ import json
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
-from calve.event.columns import EVENT
+from calve.event.columns import EVENT, ORIGINAL, SCHEMA, TYPED
 from calve.event.envelope.decoder import EnvelopeDecoder, Envelopes
 from calve.event.envelope.placeholder import UNAVAILABLE
+from calve.event.envelope.schema import Field, text_of
+from calve.event.envelope.shape import OPERATION_ATTRIBUTE
+from calve.event.typed import with_text
 from event.envelope.debezium import envelope, field, text, wrapped
 from processors.chains import chain
 
@@ -42,6 +46,25 @@ def test_an_update_is_not_filled_where_its_table_has_the_column() -> None:
     assert [json.loads(event).get("note") for event in copied] == [None, "own", "n", None, None]
     overwritten = {"add_entries": {"entries": [{"key": "note", "value": "x", "overwrite_if_key_exists": True}]}}
     assert {json.loads(event)["note"] for event in chain(overwritten).run(rows).rows[EVENT].to_pylist()} == {"x"}
+
+
+@pytest.mark.parametrize("value", ["none", 1 << 70])
+def test_what_typed_updates_lack_stays_absent_beside_filled_rows(value: Any) -> None:
+    declared = text_of(Field("", "struct", fields=(Field("id", "int64"), Field("note", "string"))))
+    rows = pa.table(
+        {
+            TYPED: pa.array([{"id": 1}, {"id": 2}, {"id": 3}], pa.struct([("id", pa.int64())])),
+            SCHEMA: pa.array([declared] * 3).dictionary_encode(),
+            OPERATION_ATTRIBUTE: ["update", "insert", "update"],
+        }
+    )
+    processed = chain({"add_entries": {"entries": [{"key": "note", "value": value}]}}).run(rows)
+    events = [json.loads(event) for event in with_text(processed.rows)[EVENT].to_pylist()]
+    assert events == [{"id": 1}, {"id": 2, "note": value}, {"id": 3}]
+    assert [json.loads(event) for event in with_text(processed.rows)[ORIGINAL].to_pylist()] == [
+        {"id": number} for number in (1, 2, 3)
+    ]
+    assert len(processed.failed_rows) == 0
 
 
 def test_a_divided_batch_keeps_its_order_its_dead_letters_and_its_counts() -> None:

@@ -47,6 +47,15 @@ def test_versions_in_one_batch_stay_in_order_with_their_own_declarations(registr
     assert registry.asked == [f"/schemas/ids/{number}" for number in ids]
 
 
+def test_as_texts_rows_lack_what_the_version_of_their_schema_lacks(registry: Registry) -> None:
+    kinds = [record("int"), record("long", ["null", "string"])]
+    ids = [registry.register("s", kind) for kind in kinds]
+    values = [framed(ids[0], b"\x02"), framed(ids[1], b"\x04\x00"), framed(ids[0], b"\x06"), None]
+    decoder = SchemaDecoder(Serde("avro", SchemaSettings(registry_url=registry.url), ("s",)))
+    rows = decoder.decode(pa.table({EVENT: pa.array(values, pa.binary())}), as_text=True).rows
+    assert rows[EVENT].to_pylist() == [b'{"f0":1}', b'{"f0":2,"f1":null}', b'{"f0":3}']
+
+
 def test_a_field_that_changes_its_type_goes_on_as_text(registry: Registry) -> None:
     kinds = [record("int"), record("string")]
     ids = [registry.register("s", kind) for kind in kinds]

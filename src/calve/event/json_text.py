@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from calve.arrays import text_buffers
 
-__all__ = ["inferred_json", "to_json", "unquoted", "value_texts"]
+__all__ = ["inferred_json", "plain_texts", "to_json", "unquoted", "value_texts"]
 
 _BYTES = 256 << 20
 """Larger tables are divided, because the text of a column must stay below 2 GiB."""
@@ -89,6 +89,19 @@ def value_texts(column: pa.Array, decimals_as_strings: bool = False) -> pa.Array
     text = _nested(column, write) if pa.types.is_nested(kind) else _scalar(column)
     text = _quoted(text) if decimals_as_strings and pa.types.is_decimal(kind) else text
     return pc.fill_null(text, _NULL)
+
+
+def plain_texts(column: pa.Array) -> pa.Array:
+    """Return the values as a column of strings has them (binary, with nulls)."""
+    kind = column.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
+        return column.cast(pa.binary())
+    if pa.types.is_dictionary(kind):
+        return plain_texts(column.dictionary_decode())
+    texts = value_texts(column)  # only strings have escapes
+    if not (pa.types.is_nested(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
+        texts = pc.replace_substring_regex(texts, b'^"(.*)"$', rb"\1")
+    return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.binary()))
 
 
 def unquoted(text: str) -> str:

@@ -5,12 +5,14 @@ A batch has either `event` or `_typed`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from calve.event.columns import EVENT, ORIGINAL, TYPED
 from calve.event.json_text import to_json
 
-__all__ = ["is_typed", "joinable", "with_decimals_as_strings", "with_text"]
+__all__ = ["is_typed", "joinable", "joined", "with_decimals_as_strings", "with_text"]
 
 _STRINGS = {b"calve.decimals": b"string"}
 """The metadata of fields whose decimals become strings in JSON text."""
@@ -28,6 +30,13 @@ def with_text(rows: pa.Table) -> pa.Table:
     if ORIGINAL in rows.column_names and pa.types.is_struct(rows[ORIGINAL].type):
         rows = rows.set_column(rows.column_names.index(ORIGINAL), ORIGINAL, _texts(rows[ORIGINAL]))
     return rows.set_column(rows.column_names.index(TYPED), EVENT, _texts(rows[TYPED]))
+
+
+def joined(batches: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows of batches, of which some may be texts or lack columns; what a row lacks is not null then."""
+    if len({batch.schema.field(TYPED).type if is_typed(batch) else None for batch in batches}) > 1:
+        batches = list(map(with_text, batches))
+    return pa.concat_tables(batches, promote_options="default")
 
 
 def _texts(rows: pa.ChunkedArray) -> pa.ChunkedArray:

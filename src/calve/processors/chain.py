@@ -17,7 +17,7 @@ from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, PART, ROW, SCH
 from calve.event.envelope.schema import field_of
 from calve.event.envelope.shape import OPERATION_ATTRIBUTE
 from calve.event.reject import REJECTS, Reject, rejects_table
-from calve.event.typed import is_typed, with_text
+from calve.event.typed import is_typed, joined, with_text
 from calve.event.validate_json import validated, whole_array
 from calve.expression.scope import TAGS
 from calve.processors.declared_rows import declared_after
@@ -170,11 +170,10 @@ class Chain:
             failed.append(processed.failed.set_column(0, "row", pc.add(processed.failed["row"], first)))
             failed_rows.append(processed.failed_rows.drop_columns([_NUMBER]))
             dropped, added = dropped + processed.dropped, added + processed.added
-        joined = pa.concat_tables(rows, promote_options="default").combine_chunks()
-        joined = joined.take(pa.array(np.argsort(joined[_NUMBER].to_numpy(), kind="stable"))).drop_columns([_NUMBER])
+        every = joined(rows).combine_chunks()
+        every = every.take(pa.array(np.argsort(every[_NUMBER].to_numpy(), kind="stable"))).drop_columns([_NUMBER])
         rejects = pa.concat_tables(malformed), pa.concat_tables(failed)
-        every_failed = pa.concat_tables(failed_rows, promote_options="default")
-        return Processed(joined, *rejects, every_failed, dropped, added)
+        return Processed(every, *rejects, joined(failed_rows), dropped, added)
 
     def _parts(self, events: pa.Table) -> list[tuple[Chain, RowNumbers]]:
         """Return the chains for the events, and which events each has: updates are not filled (`Effects.idle`)."""

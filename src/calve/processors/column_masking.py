@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from calve.compiled.hmac import hmac_texts
 from calve.event.exact_json import Number
-from calve.event.json_text import value_texts
+from calve.event.json_text import plain_texts
 from calve.processors.fields import json_of, number, opened
 from calve.processors.mask import TEXT_ACTIONS, ColumnMask, MaskColumns, UnmaskableError
 
@@ -74,7 +74,7 @@ class ColumnMasking:
             return pa.nulls(len(column), column.type), {}
         if (masked := self._at_once(column)) is not None:
             return masked, {}
-        encoded = _plain_texts(column).dictionary_encode()
+        encoded = plain_texts(column).dictionary_encode()
         values, reasons = list[str | None](), dict[int, str]()
         for text in encoded.dictionary.to_pylist():
             try:
@@ -91,13 +91,13 @@ class ColumnMasking:
         """Return the masked values by one step over the column; None: each different value must be masked by itself."""
         match self.action:
             case "hash":
-                texts = _plain_texts(column)
+                texts = plain_texts(column)
                 hashed = hmac_texts(self._key, texts, self._is_hex)
                 return hashed if hashed is not None and hashed.null_count == texts.null_count else None
             case "fixed":
                 return pc.if_else(column.is_valid(), pa.scalar(self._entry.value), pa.scalar(None, pa.string()))
             case "format":
-                return _formatted(_plain_texts(column), self._entry)
+                return _formatted(plain_texts(column), self._entry)
             case "year" | "month":
                 return _truncated(column, self.action)
         return None
@@ -142,16 +142,3 @@ def _are_within(numbers: pa.Array, per_day: int) -> bool:
     first, last = pc.min_max(numbers).as_py().values()
     earliest = max(_DAYS[0], _LEAST // per_day + 366)
     return first is None or (first // per_day >= earliest and last // per_day <= _DAYS[1])
-
-
-def _plain_texts(column: pa.Array) -> pa.Array:
-    """Return the values as a column of strings has them (binary, with nulls)."""
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return column.cast(pa.binary())
-    if pa.types.is_dictionary(kind):
-        return _plain_texts(column.dictionary_decode())
-    texts = value_texts(column)  # only strings have escapes
-    if not (pa.types.is_nested(kind) or pa.types.is_integer(kind) or pa.types.is_decimal(kind)):
-        texts = pc.replace_substring_regex(texts, b'^"(.*)"$', rb"\1")
-    return pc.if_else(column.is_valid(), texts, pa.scalar(None, pa.binary()))

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from calve.arrays import RowNumbers, text_buffers
 from calve.errors import SourceError
@@ -65,9 +64,10 @@ class SchemaDecoder:
         self._serde = serde
         self._plans = _plans(serde)
 
-    def decode(self, events: pa.Table) -> DecodedRows:
+    def decode(self, events: pa.Table, as_text: bool = False) -> DecodedRows:
         """Decode a table with the column `event` (and perhaps `malformed`).
 
+        With `as_text` rows are texts, which lack what their own schema lacks; as columns it is null beside other rows.
         Of changes and of keyed rows a row without a value stays null. `kafka_key` becomes its text, or JSON, if it has
         an id of a schema; this schema is in `_key` for keyed rows.
 
@@ -91,7 +91,8 @@ class SchemaDecoder:
         waiting[[reject.row for reject in rejects]] = False
         for plan, at, start in self._planned(values, np.flatnonzero(waiting), rejects):
             decoded = plan.decode(values if len(at) == len(values) else values.take(pa.array(at)), start)
-            parts += [self._placed(part, at) for part in decoded.parts if len(part.at)]
+            as_text |= self._serde.is_keyed  # they are joined with their keys
+            parts += [_placed(part, at, as_text) for part in decoded.parts if len(part.at)]
             rejects += [Reject(int(at[fault.row]), Code.UNDECODABLE, "", cut(fault.reason)) for fault in decoded.faults]
         return DecodedRows(_with_parts(events, parts), rejects_table(rejects))
 
@@ -99,11 +100,6 @@ class SchemaDecoder:
     def _key_format(self) -> str:
         given = self._serde.schema.key_format
         return "avro_key" if given == "avro" else given
-
-    def _placed(self, part: DecodedPart, at: RowNumbers) -> DecodedPart:
-        """Return a part with the positions of its values in the batch; as text, where it is joined with a key."""
-        rows = _as_text(part.rows) if self._serde.is_keyed else part.rows
-        return part._replace(at=at[part.at], rows=rows)
 
     def _with_keys(self, events: pa.Table, format: str) -> tuple[pa.Table, list[Reject]]:
         """Return a table with decoded keys, and why a key with an id stays as it is; so does a key without an id."""
@@ -282,6 +278,11 @@ def _no_schema(number: int) -> str:
     return f"the schema registry has no schema with the id {number}"
 
 
+def _placed(part: DecodedPart, at: RowNumbers, as_text: bool) -> DecodedPart:
+    """Return a part with the positions of its values in the batch."""
+    return part._replace(at=at[part.at], rows=_as_text(part.rows) if as_text else part.rows)
+
+
 def _as_text(rows: pa.Array) -> pa.Array:
     return whole_array(with_text(pa.table({TYPED: rows}))[EVENT]) if pa.types.is_struct(rows.type) else rows
 
@@ -301,8 +302,8 @@ def _with_parts(events: pa.Table, parts: list[DecodedPart]) -> pa.Table:
         order = np.argsort(at, kind="stable")
         values, numbers, at = values.take(pa.array(order)), numbers[order], at[order]
     rows = rows if len(at) == len(rows) else rows.take(pa.array(at))
-    declarations = pa.array([part.declaration for part in parts])
-    has_none = pc.equal(declarations, "").to_numpy(zero_copy_only=False)[numbers]
-    declared = pa.DictionaryArray.from_arrays(pa.array(numbers, mask=has_none), declarations)
+    texts = [part.declaration for part in parts if part.declaration]
+    codes = np.array([texts.index(part.declaration) if part.declaration else -1 for part in parts], np.int32)[numbers]
+    declared = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), pa.array(texts, pa.string()))
     rows = rows.add_column(0, TYPED if pa.types.is_struct(values.type) else EVENT, values)
     return rows.append_column(SCHEMA, declared)

@@ -172,9 +172,9 @@ class EventPath:
         if MASKED in events.column_names:
             return self._mask(events, self._masker) if self._masker else events
         if self._schemas:
-            values = self._clock.timed("decode", self._schemas.decode, events)
+            values = self._clock.timed("decode", self._schemas.decode, events, self._needs_text)
             self._reject_unmasked(_UNROUTED, events, values.rejects)
-            events = with_text(values.rows) if self._needs_text else values.rows
+            events = values.rows
         if self._envelopes:
             changes = self._clock.timed("decode", self._envelopes.decode, events)
             self.counts.skipped += changes.skipped

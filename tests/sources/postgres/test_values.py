@@ -19,17 +19,21 @@ def typed(kind: str, *texts: str | None) -> list[tuple[pa.DataType, list[object]
 
 
 @pytest.mark.parametrize(
-    ("kind", "texts"),
+    ("kind", "texts", "odd"),
     [
-        ("date", ["2024-01-01", "infinity"]),
-        ("timestamp", ["2024-01-01 00:00:00", "0044-03-15 00:00:00 BC"]),
-        ("timestamptz", ["2024-01-01 00:00:00+00", "-infinity"]),
-        ("timestamptz", ["2024-01-01 00:00:00+00", "2024-01-01 00:00:00+01"]),
-        ("decimal(5, 2)", ["1.50", "NaN"]),
+        ("date", {"2024-01-01": "2024-01-01"}, "infinity"),
+        ("timestamp", {"2024-01-01 00:00:00.5": "2024-01-01T00:00:00.5"}, "0044-03-15 00:00:00 BC"),
+        ("timestamptz", {"2024-01-01 00:00:00+00": "2024-01-01T00:00:00Z"}, "-infinity"),
+        ("timestamptz", {"2024-01-01 00:00:00+00": "2024-01-01T00:00:00Z"}, "2024-01-01 00:00:00+01"),
+        ("decimal(5, 2)", {"1.50": "1.50"}, "NaN"),
     ],
 )
-def test_a_column_with_a_value_that_has_no_place_keeps_all_its_texts(kind: str, texts: list[str]) -> None:
-    assert typed(kind, *texts, None) == [(pa.string(), [*texts, None])]
+def test_beside_a_value_that_has_no_place_others_are_the_texts_of_their_typed_values(
+    kind: str, texts: dict[str, str], odd: str
+) -> None:
+    [(of_type, _)] = typed(kind, *texts)
+    assert of_type != pa.string()
+    assert typed(kind, *texts, odd, None, *texts) == [(pa.string(), [*texts.values(), odd, None, *texts.values()])]
 
 
 def test_a_row_with_an_array_that_is_no_list_stands_alone() -> None:

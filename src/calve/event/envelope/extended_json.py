@@ -19,6 +19,8 @@ __all__ = ["plain"]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?").fullmatch
+_FRACTION_END = re.compile(r"(\.[0-9]*?)0*Z\Z").sub
+"""The end of a fraction of a second, which is written without zeros, as other sources write it."""
 _UUIDS = (3, 4)
 """The subtypes of binary values that are UUIDs."""
 
@@ -53,13 +55,12 @@ def _number(name: str) -> Callable[[dict[str, Any]], Any]:
 
 def _date(value: dict[str, Any]) -> str | None:
     moment = plain(value["$date"])
-    if type(moment) is not Number:
-        return moment if type(moment) is str else None
-    try:
-        at = _EPOCH + timedelta(milliseconds=int(moment))
-    except (ValueError, OverflowError):
-        return None
-    return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if type(moment) is Number:
+        try:
+            moment = (_EPOCH + timedelta(milliseconds=int(moment))).isoformat().replace("+00:00", "Z")
+        except (ValueError, OverflowError):
+            return None
+    return _FRACTION_END(r"\1Z", moment).replace(".Z", "Z") if type(moment) is str else None
 
 
 def _binary(value: dict[str, Any]) -> str | None:

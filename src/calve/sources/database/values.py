@@ -1,7 +1,8 @@
 """Converts texts of values to typed Arrow columns, exactly.
 
 A value that has no place in its type (a date with the year 0, NaN in a decimal) keeps its text: the converter of the
-sink then decides about it, as about any other value that does not fit.
+sink then decides about it, as about any other value that does not fit. The others of its batch become the texts that a
+column of strings has of them, so masks and keys do not depend on their neighbours.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from calve.event.json_text import plain_texts
 from calve.sources.database.table import arrow_type
 
 __all__ = ["converted"]
@@ -27,15 +29,29 @@ def converted(kind: str, values: pa.Array) -> pa.Array:
     """
     if values.type == arrow_type(kind):
         return values
-    try:
-        return _cast(kind, values)
-    except (pa.ArrowInvalid, ValueError):
+    if (column := _cast(kind, values)) is not None:
+        return column
+    if not pa.types.is_string(values.type):
         return values
+    distinct = values.dictionary_encode()
+    return _texts(kind, distinct.dictionary).take(distinct.indices)
 
 
-def _cast(kind: str, texts: pa.Array) -> pa.Array:
+def _cast(kind: str, texts: pa.Array) -> pa.Array | None:
+    """Return a column of its type; None if a value has no place in it."""
     own = _OWN.get(kind)
-    return own(texts) if own else texts.cast(arrow_type(kind))
+    try:
+        return own(texts) if own else texts.cast(arrow_type(kind))
+    except ValueError:  # Arrow's errors, too
+        return None
+
+
+def _texts(kind: str, texts: pa.Array) -> pa.Array:
+    """Return the texts of typed values; those that have no place in the type stay as they are."""
+    if (column := _cast(kind, texts)) is not None:
+        return plain_texts(column).cast(pa.string())
+    half = len(texts) // 2
+    return pa.concat_arrays([_texts(kind, part) for part in (texts[:half], texts[half:])]) if half else texts
 
 
 def _boolean(texts: pa.Array) -> pa.Array:

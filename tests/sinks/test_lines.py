@@ -121,6 +121,14 @@ def test_lines_are_printed_and_a_closed_output_is_said(monkeypatch: pytest.Monke
             print_lines(["x\n"])
 
 
+def test_an_unbuffered_output_that_takes_parts_gets_all_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    taken = io.BytesIO()
+    parts = SimpleNamespace(write=lambda data: taken.write(data[:3]) or None, flush=lambda: None)
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(isatty=lambda: False, buffer=parts))
+    print_lines(["é\n", "b" * 7 + "\n"])
+    assert taken.getvalue() == "é\nbbbbbbb\n".encode()
+
+
 def test_a_batch_is_a_file_in_each_folder_and_a_manifest_names_them(tmp_path: Path) -> None:
     sink = f"{{file: {{path: '{tmp_path}/region=${{/region}}', compression: gzip}}}}"
     events = [{"id": number} for number in range(5)]
@@ -217,6 +225,20 @@ def test_a_server_that_cannot_answer_now_is_asked_again(monkeypatch: pytest.Monk
     assert gone.value.verdict is Verdict.AGAIN
     assert "never" in gone.value.message
     assert "token" not in gone.value.message
+
+
+def test_a_server_that_never_answers_holds_a_stop_for_one_answer_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = [0.0]
+
+    def silent(self: Any, *request: Any) -> Any:
+        seconds[0] += 30.0
+        raise self._unavailable("does not answer")
+
+    monkeypatch.setattr(http_client, "time", SimpleNamespace(monotonic=lambda: seconds[0], sleep=None))
+    monkeypatch.setattr(http_client.HttpClient, "_ask", silent)
+    with pytest.raises(SinkUnavailableError):
+        run(http("http://127.0.0.1:9"), [{"id": 1}])
+    assert seconds == [30.0]
 
 
 @pytest.mark.parametrize("token", ["s3cret\n", "s3cret€"])

@@ -17,6 +17,7 @@ from calve.cli import options
 from calve.cli.help import Command
 from calve.cli.output import echo
 from calve.errors import CalveError, NoTargetError, Verdict
+from calve.observe.standard_output import write_output
 
 if TYPE_CHECKING:
     from calve.changes.snapshot import SnapshotStep
@@ -67,7 +68,7 @@ def changes(table: str, after: int | None, until: int | None, follow: bool, **ch
         raise click.UsageError("--follow continues after the newest snapshot: remove --to")
     if not follow and (lines := _without_spark(table, after, until, chosen)) is not None:
         for line in lines:
-            sys.stdout.buffer.write(line.encode() + b"\n")
+            write_output(line.encode() + b"\n")
         sys.stdout.buffer.flush()
         return
     with _stop_asked(follow) as stop, _opened(table, chosen) as table_changes:
@@ -94,14 +95,13 @@ def _without_spark(table: str, after: int | None, until: int | None, chosen: Map
 
 def _print(table_changes: TableChanges, steps: Sequence[SnapshotStep], stop: threading.Event) -> int | None:
     """Print whole snapshots until the end or a stop request; return the id of the last one."""
-    out = sys.stdout.buffer
     last = None
     for step in steps:
         if stop.is_set():
             break
         for line in table_changes.lines(step):
-            out.write(line.encode() + b"\n")
-        out.flush()
+            write_output(line.encode() + b"\n")
+        sys.stdout.buffer.flush()
         last = step.snapshot.snapshot_id
     return last
 

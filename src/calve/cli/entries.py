@@ -32,6 +32,7 @@ from calve.dead_letters.replay.reader import REPLAYS
 from calve.dead_letters.replay.replayed import Spans, records_in, replayed_entries
 from calve.dead_letters.topic import LetterTopic
 from calve.observe.humanize import harmless, many
+from calve.observe.standard_output import write_output
 from calve.observe.state_folder import Folder
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse
@@ -108,12 +109,11 @@ def print_entries(state: str, pipeline: str | None, access: StoreAccess, chosen:
     forms = (
         map(_text, _grouped(entry for entry, _ in entries)) if as_text else (_form(*pair, chosen) for pair in entries)
     )
-    out = sys.stdout.buffer
     printed = 0
     for form in islice(forms, limit or None):
-        out.write(form + b"\n")
+        write_output(form + b"\n")
         printed += 1
-    out.flush()
+    sys.stdout.buffer.flush()
     if as_text and printed == 0:
         filters = [f"--{name} {value}" for name in ("code", "table") if (value := chosen[name])]
         echo(f"No dead letters{' with ' * bool(filters)}{' and '.join(filters)}.", err=True)

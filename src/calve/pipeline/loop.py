@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 from calve.acknowledge.progress import counts
 from calve.compiled import events as core
 from calve.engine.engine import Engine
 from calve.errors import CalveError, Verdict
 from calve.ledger.ledger import Ledger
-from calve.network.backoff import Backoff
 from calve.observe.bug_report import BugReports
 from calve.observe.humanize import many
 from calve.observe.log import Log
@@ -28,6 +25,7 @@ from calve.pipeline.distribution import Distribution
 from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.reloading import Reloading
 from calve.pipeline.remembered_keys import RememberedKeys
+from calve.pipeline.retry import Retry
 from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.table_commits import TableCommits
 from calve.pipeline.upkeep import Upkeep
@@ -37,7 +35,6 @@ from calve.stop_point import stop_at
 
 __all__ = ["Loop", "RunMode"]
 
-T = TypeVar("T")
 _POLL_SECONDS = 0.1
 _DRAIN_SECONDS = 60.0
 """How long the end of a run continues to write accepted events; the rest waits in the source's log."""
@@ -99,6 +96,7 @@ class Loop:
         rewriter = Rewriter(ledger, self._writer, parts.tables, parts.letters, reports)
         self._commits = TableCommits(ledger, parts, status, rewriter, self._upkeep)
         self._committer = Committer(self._commits, ledger, mode.give_up_seconds)
+        self._retry = Retry(stop, mode.give_up_seconds, mode.once, self._log, status, self._committer.check)
         self._reloading = Reloading(parts.source, parts.tables, ledger, self._committer, self._log)
 
     def run(self) -> None:
@@ -109,12 +107,12 @@ class Loop:
         """
         parts, is_failed = self._parts, True
         try:
-            self._trying("start", lambda: parts.open(self._ledger.committed.totals.tables), leave=True)
-            self._trying("start", parts.letters.note, leave=True)
+            self._retry.run("start", lambda: parts.open(self._ledger.committed.totals.tables), leave=True)
+            self._retry.run("start", parts.letters.note, leave=True)
             parts.letters.send_as(self._ledger)
-            self._trying("start", lambda: parts.announcer.open(self._ledger, self._status), leave=True)
+            self._retry.run("start", lambda: parts.announcer.open(self._ledger, self._status), leave=True)
             unwritten = self._recover()
-            self._trying("start", self._start_source, leave=True)
+            self._retry.run("start", self._start_source, leave=True)
             self._committer.start()
             self._batches(unwritten)
             self._drain()
@@ -183,7 +181,7 @@ class Loop:
 
     def _plan_unless_stopped(self) -> Planned | None:
         try:
-            return self._trying("read", self._plan, leave=True)
+            return self._retry.run("read", self._plan, leave=True)
         except CalveError as error:
             if self._stop.is_set() and error.verdict is Verdict.AGAIN:
                 return None  # unread events wait for the next run
@@ -233,8 +231,8 @@ class Loop:
 
     def _write(self, batch: int, planned: Planned) -> None:
         since, self._trigger.since = self._trigger.since or time.time(), None
-        self._trying("write", lambda: self._parts.begin_batch(planned))
-        record = self._trying("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
+        self._retry.run("write", lambda: self._parts.begin_batch(planned))
+        record = self._retry.run("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
         self._keys.staged(record)
         self._size.learn(record)
         self._status.steps(record.steps)
@@ -244,7 +242,7 @@ class Loop:
 
     def _staged(self, record: StagedBatch) -> None:
         stop_at("pipeline.after-stage")
-        self._trying("reject", lambda: self._parts.letters.publish(record.rejects))
+        self._retry.run("reject", lambda: self._parts.letters.publish(record.rejects))
         stop_at("pipeline.after-publish")
         self._status.batch_written(counts(record), record.seconds)
         self._parts.announcer.rejected(record.batch, counts(record).rejects)
@@ -271,51 +269,10 @@ class Loop:
                 break
             self._write(self._ledger.last_batch + 1, planned)
         self._committer.commit_all()
-        self._trying("reject", self._parts.letters.send)
+        self._retry.run("reject", self._parts.letters.send)
 
     def _next_accepted(self) -> Planned | None:
         source, position = self._parts.source, self._ledger.position
         backlog = source.backlog(position)
         self._status.lag(backlog.rows, backlog.size_bytes, backlog.refusing, backlog.refused)
         return source.plan(position, self._parts.max_batch_bytes) if backlog else None
-
-    def _trying(self, step: str, action: Callable[[], T], leave: bool = False) -> T:
-        """Repeat an action until it succeeds, with backoff while a server is down.
-
-        Args:
-            step: Its name, for the log.
-            action: The action, which may be repeated safely.
-            leave: Do not retry after a stop is requested.
-
-        Raises:
-            CalveError: A retry cannot help, or the time limit of `once` or of a requested stop is over.
-        """
-        backoff = Backoff(self._stop, self._mode.give_up_seconds, bounded=self._mode.once)
-        logged: CalveError | None = None
-        while True:
-            try:
-                result = action()
-            except CalveError as error:
-                logged = self._log_or_raise(error, logged)
-                if (leave and self._stop.is_set()) or not backoff.wait():
-                    raise _given_up(error) from error
-                self._committer.check()
-                continue
-            if logged:
-                self._log.info(f"{step}: continues")
-                self._status.recovered()
-            return result
-
-    def _log_or_raise(self, error: CalveError, logged: CalveError | None) -> CalveError:
-        """Log a temporary error, once while it stays the same; raise any other error."""
-        if error.verdict not in (Verdict.AGAIN, Verdict.LOOK):
-            raise error
-        if logged is None or (type(logged), logged.step) != (type(error), error.step):
-            self._log.error(error)
-        self._status.trouble(error)
-        return error
-
-
-def _given_up(error: CalveError) -> CalveError:
-    hint = "Nothing is lost: the next run continues from here"
-    return type(error)(f"Given up: {error.message}", step=error.step, target=error.target, hint=hint)

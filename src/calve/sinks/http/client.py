@@ -23,7 +23,7 @@ __all__ = ["HttpAnswer", "HttpClient"]
 
 _MOST_ANSWER_BYTES = 1 << 20
 _TRIES = 4
-"""How often a request is sent before the whole batch is tried again later."""
+"""How often a request is sent, within the time of an answer, before the whole batch is tried again later."""
 _CONNECT_SECONDS = 10.0
 _LATER = frozenset({408, 409, 425, 429})
 """Also a request whose key another one has that is not yet answered (409)."""
@@ -109,6 +109,7 @@ class HttpClient:
         if self._settings.compression == "gzip":
             body = gzip.compress(body, 6, mtime=0)
         headers = {**self._headers, "idempotency-key": key}
+        deadline = time.monotonic() + self._settings.timeout.total_seconds()  # a run that stops waits for this task
         for attempt in range(1, _TRIES + 1):
             try:
                 answer = self._ask(self._settings.method, body, headers)
@@ -116,7 +117,7 @@ class HttpClient:
                     return self._accepted(answer)
                 raise self._unavailable(f"cannot accept events now: {answer.reason}")
             except SinkUnavailableError:
-                if attempt == _TRIES:
+                if attempt == _TRIES or time.monotonic() >= deadline:
                     raise
             time.sleep(delay(attempt - 1))
         raise AssertionError  # the last try returns or raises

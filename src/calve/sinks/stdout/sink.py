@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from calve.engine.engine import Engine
 from calve.errors import SinkRefusedError
 from calve.observe.humanize import harmless_text
+from calve.observe.standard_output import write_output
 from calve.sinks.records.sink import LineSink
 from calve.sinks.sink import Opening, Sink
 from calve.sinks.stdout.job import LineJob
@@ -49,7 +50,7 @@ def print_lines(lines: Iterable[str]) -> None:
     if sys.stdout.isatty():
         text = harmless_text(text)
     try:
-        sys.stdout.buffer.write(text.encode())
+        write_output(text.encode())
         sys.stdout.buffer.flush()
     except OSError as error:
         raise SinkRefusedError(

@@ -25,7 +25,7 @@ from calve.pipeline.distribution import Distribution
 from calve.pipeline.pipeline_parts import PipelineParts
 from calve.pipeline.reloading import Reloading
 from calve.pipeline.remembered_keys import RememberedKeys
-from calve.pipeline.retry import Retry
+from calve.pipeline.retries import StepRetries
 from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.table_commits import TableCommits
 from calve.pipeline.upkeep import Upkeep
@@ -96,7 +96,7 @@ class Loop:
         rewriter = Rewriter(ledger, self._writer, parts.tables, parts.letters, reports)
         self._commits = TableCommits(ledger, parts, status, rewriter, self._upkeep)
         self._committer = Committer(self._commits, ledger, mode.give_up_seconds)
-        self._retry = Retry(stop, mode.give_up_seconds, mode.once, self._log, status, self._committer.check)
+        self._retries = StepRetries(stop, mode.give_up_seconds, mode.once, self._log, status, self._committer.check)
         self._reloading = Reloading(parts.source, parts.tables, ledger, self._committer, self._log)
 
     def run(self) -> None:
@@ -107,12 +107,12 @@ class Loop:
         """
         parts, is_failed = self._parts, True
         try:
-            self._retry.run("start", lambda: parts.open(self._ledger.committed.totals.tables), leave=True)
-            self._retry.run("start", parts.letters.note, leave=True)
+            self._retries.run("start", lambda: parts.open(self._ledger.committed.totals.tables), leave=True)
+            self._retries.run("start", parts.letters.note, leave=True)
             parts.letters.send_as(self._ledger)
-            self._retry.run("start", lambda: parts.announcer.open(self._ledger, self._status), leave=True)
+            self._retries.run("start", lambda: parts.announcer.open(self._ledger, self._status), leave=True)
             unwritten = self._recover()
-            self._retry.run("start", self._start_source, leave=True)
+            self._retries.run("start", self._start_source, leave=True)
             self._committer.start()
             self._batches(unwritten)
             self._drain()
@@ -181,7 +181,7 @@ class Loop:
 
     def _plan_unless_stopped(self) -> Planned | None:
         try:
-            return self._retry.run("read", self._plan, leave=True)
+            return self._retries.run("read", self._plan, leave=True)
         except CalveError as error:
             if self._stop.is_set() and error.verdict is Verdict.AGAIN:
                 return None  # unread events wait for the next run
@@ -231,8 +231,8 @@ class Loop:
 
     def _write(self, batch: int, planned: Planned) -> None:
         since, self._trigger.since = self._trigger.since or time.time(), None
-        self._retry.run("write", lambda: self._parts.begin_batch(planned))
-        record = self._retry.run("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
+        self._retries.run("write", lambda: self._parts.begin_batch(planned))
+        record = self._retries.run("write", lambda: run_batch(batch, planned, since, self._ledger, self._writer))
         self._keys.staged(record)
         self._size.learn(record)
         self._status.steps(record.steps)
@@ -242,7 +242,7 @@ class Loop:
 
     def _staged(self, record: StagedBatch) -> None:
         stop_at("pipeline.after-stage")
-        self._retry.run("reject", lambda: self._parts.letters.publish(record.rejects))
+        self._retries.run("reject", lambda: self._parts.letters.publish(record.rejects))
         stop_at("pipeline.after-publish")
         self._status.batch_written(counts(record), record.seconds)
         self._parts.announcer.rejected(record.batch, counts(record).rejects)
@@ -269,7 +269,7 @@ class Loop:
                 break
             self._write(self._ledger.last_batch + 1, planned)
         self._committer.commit_all()
-        self._retry.run("reject", self._parts.letters.send)
+        self._retries.run("reject", self._parts.letters.send)
 
     def _next_accepted(self) -> Planned | None:
         source, position = self._parts.source, self._ledger.position

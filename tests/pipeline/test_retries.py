@@ -12,7 +12,7 @@ import pytest
 from calve.errors import CalveError, SinkUnavailableError, WriteError
 from calve.network import backoff
 from calve.observe.log import Log
-from calve.pipeline.retry import Retry
+from calve.pipeline.retries import StepRetries
 
 
 @pytest.fixture(autouse=True)
@@ -20,10 +20,10 @@ def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backoff, "delay", lambda failures: 0.0)
 
 
-def retry(stop: threading.Event, **more: Any) -> Retry:
+def retry(stop: threading.Event, **more: Any) -> StepRetries:
     status: Any = SimpleNamespace(trouble=lambda error: None, recovered=lambda: None)
     options = {"give_up_seconds": 1e9, "is_bounded": False, "check": lambda: None, **more}
-    return Retry(stop, log=Log("p"), status=status, **options)
+    return StepRetries(stop, log=Log("p"), status=status, **options)
 
 
 def failing(error: CalveError, tries: list[int], then: Callable[[int], None]) -> Callable[[], str]:

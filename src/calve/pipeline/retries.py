@@ -11,12 +11,12 @@ from calve.network.backoff import Backoff
 from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 
-__all__ = ["Retry"]
+__all__ = ["StepRetries"]
 
 T = TypeVar("T")
 
 
-class Retry:
+class StepRetries:
     """Repeats an action until it succeeds, with backoff; for the thread of the pipeline.
 
     Args:

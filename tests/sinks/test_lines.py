@@ -7,6 +7,7 @@ import io
 import json
 import os
 from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -145,6 +146,18 @@ def test_a_batch_is_a_file_in_each_folder_and_a_manifest_names_them(tmp_path: Pa
     assert [(each["path"], each["rows"]) for each in manifest["files"]] == [(str(files[1]), 3), (str(files[2]), 2)]
     assert [each["bytes"] for each in manifest["files"]] == [(tmp_path / path).stat().st_size for path in files[1:]]
     assert gzip.decompress((tmp_path / files[2]).read_bytes()) == b'{"id": 1}\n{"id": 3}\n'
+
+
+def test_what_a_killed_task_left_goes_when_its_batch_comes_again_and_attempts_do_not_tear_files(tmp_path: Path) -> None:
+    job = job_of(f"{{file: {{path: '{tmp_path}'}}}}")
+    name, others = "pre-000000000001.ndjson", tmp_path / ".pre-000000000002.ndjson"
+    (tmp_path / f".{name}").write_text("torn")
+    others.write_text("torn")
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: run(job, [{"id": 1}], (str(tmp_path),)), range(40)))
+    assert {path.name for path in tmp_path.iterdir()} == {name, others.name, "_manifests"}
+    assert (tmp_path / name).read_text() == '{"id": 1}\n'
+    assert [path.name for path in (tmp_path / "_manifests").iterdir()] == ["pre-000000000001.json"]
 
 
 @pytest.mark.parametrize(

@@ -6,13 +6,14 @@ is written last: it names the files that are complete.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import gzip
 import os
-import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, BinaryIO, Literal
 
 import msgspec
 import pyarrow as pa
@@ -110,17 +111,30 @@ def _write(path: str, data: bytes) -> None:
 
 
 def _write_local(file: Path, data: bytes) -> None:
-    unpublished = file.with_name(f".{file.name}.{os.getpid()}.{threading.get_native_id()}")
     try:
         make_folder(file.parent, is_private=False)
-        try:
-            with unpublished.open("wb") as handle:
+        with _unpublished(file.with_name(f".{file.name}")) as handle:
+            try:
                 handle.write(data)
                 handle.flush()
                 os.fsync(handle.fileno())
-            unpublished.replace(file)
-        finally:
-            unpublished.unlink(missing_ok=True)
+                Path(handle.name).replace(file)
+            except BaseException:
+                Path(handle.name).unlink()
+                raise
         sync(file.parent)
     except OSError as error:
         raise refused(file, error) from error
+
+
+def _unpublished(path: Path) -> BinaryIO:
+    """Open an empty file for this task alone: one that a killed task has left, or a new one."""
+    while True:
+        handle = path.open("ab")
+        with contextlib.suppress(OSError):  # some file systems have no locks
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(handle.fileno()), path.stat()):
+                handle.truncate(0)
+                return handle
+        handle.close()  # another attempt of this task has published it meanwhile

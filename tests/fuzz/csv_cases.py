@@ -7,7 +7,7 @@ import io
 import random
 from dataclasses import dataclass
 
-from calve.sources.file.settings import CodecSettings, CsvCodec
+from calve.sources.file.codec_settings import CodecSettings, CsvCodec
 from fuzz.file_cases import Content, Piece
 
 __all__ = ["csv_content"]

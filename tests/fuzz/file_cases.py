@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from calve.sources.file.settings import CodecSettings, JsonCodec
+from calve.sources.file.codec_settings import CodecSettings, JsonCodec
 
 __all__ = ["Content", "Piece", "content"]
 

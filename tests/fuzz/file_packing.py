@@ -15,7 +15,7 @@ import pyarrow as pa
 import zstandard
 from pyarrow import orc, parquet
 
-from calve.sources.file.settings import CodecSettings
+from calve.sources.file.codec_settings import CodecSettings
 from fuzz.csv_cases import csv_content
 from fuzz.file_cases import Content, content
 

@@ -82,3 +82,26 @@ def test_an_entry_that_stands_for_null_is_deleted() -> None:
 def test_a_scale_rounds_half_to_even() -> None:
     found = run([convert("big_decimal", scale=2)], {"a": "1.005"}, {"a": "1.015"}, {"a": "2"}).texts
     assert found == ['{"a":1.00}', '{"a":1.02}', '{"a":2.00}']
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("TRUE", "true"), ("-007", "-7"), ("+5", "5"), ("2.50", "2.50"), ("1e3", "1e3"), ("000", "0"),
+        ("12345678901234567890", None), ("9223372036854775807", "9223372036854775807"), ("hello", None), ("", None),
+        ("2024-01-02T03:04:05.678Z", "1704164645678"), ("a:b", None), ("0x1f", None), ("1.", None), ("NaN", None),
+        ("02/Jan/2024:03:04:05 +0100", "1704161045000"),
+    ],
+)  # fmt: skip
+def test_strings_that_look_like_another_type_are_coerced_at_every_depth(text: str, value: str | None) -> None:
+    after = json.dumps(text) if value is None else value
+    event = json.dumps({"a": text, "l": [text, {"b": text}], "o": {"c": {"d": text}}, "n": None, "x": 1})
+    [changed] = run([{"convert_type": {"coerce_strings": {}}}], event).texts
+    assert changed.replace(" ", "") == (
+        f'{{"a":{after},"l":[{after},{{"b":{after}}}],"o":{{"c":{{"d":{after}}}}},"n":null,"x":1}}'.replace(" ", "")
+    )
+
+
+def test_strings_are_coerced_before_the_keys_are_converted() -> None:
+    convert = {"convert_type": {"coerce_strings": {}, "key": "a", "type": "string", "convert_when": "/b == 1"}}
+    assert ran(convert, {"a": "01", "b": 1}, {"a": "01", "b": 2}) == [{"a": "1", "b": 1}, {"a": "01", "b": 2}]

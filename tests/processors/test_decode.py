@@ -63,6 +63,13 @@ def test_what_is_no_ion_struct_is_a_dead_letter(text: Any) -> None:
     assert (outcome.events, len(outcome.failed)) == ([{"x": "{b: 1}", "b": 1}], 1)
 
 
+def test_below_its_depth_parse_ion_leaves_structs_as_json() -> None:
+    processor = {"parse_ion": {"depth": 1, "source": "x", "delete_source": True}}
+    assert run([processor], {"x": "{a: {b: 1.50, c: [{d: 2}]}, e: [{f: 1}]}"}).texts == [
+        '{"a":"{\\"b\\":1.50,\\"c\\":[{\\"d\\":2}]}","e":[{"f":1}]}'
+    ]
+
+
 def test_write_json_keeps_the_text_of_values() -> None:
     outcome = run(
         [{"write_json": {"source": "details", "target": "text"}}, {"write_json": {"source": "payload"}}],

@@ -88,6 +88,8 @@ def test_addresses_that_are_not_found_are_tagged() -> None:
     outcome = run([geoip()], *events)
     assert outcome.events == events
     assert outcome.tags == [["invalid"], ["unknown"], ["invalid"], ["invalid"], ["invalid"]]
+    also_private = {"geoip": {**geoip()["geoip"], "lookup_private_addresses": True}}
+    assert run([also_private], *events).tags == [["unknown"], ["unknown"], ["invalid"], ["invalid"], ["invalid"]]
 
 
 @pytest.mark.parametrize(

@@ -222,7 +222,7 @@ def test_entries_of_each_object_of_a_list() -> None:
                 "add_entries": {
                     "entries": [
                         {"key": "a", "value": 1, "iterate_on": "l"},
-                        {"key": "b", "format": "${/x}-y", "iterate_on": "l", "overwrite_if_key_exists": True},
+                        {"key": "b", "format": "${/s}-y", "iterate_on": "l", "overwrite_if_key_exists": True},
                     ]
                 }
             },
@@ -234,5 +234,20 @@ def test_entries_of_each_object_of_a_list() -> None:
         {"l": "text"},
         {"l": [1]},
     )
-    assert outcome.events == [{"x": "v", "l": [{"s": 1, "a": 1, "b": "v-y"}, {"s": 2, "a": 5, "b": "v-y"}]}, {"x": 1}]
+    assert outcome.events == [{"x": "v", "l": [{"s": 1, "a": 1, "b": "1-y"}, {"s": 2, "a": 5, "b": "2-y"}]}, {"x": 1}]
     assert {letter["reason"] for letter in outcome.failed} == {"processor[0] add_entries: not a list of objects"}
+
+
+@pytest.mark.parametrize(
+    ("transform", "after"),
+    [
+        ("lowercase", {"ab": {"cd": 1, "l": [{"Ef": 1}]}, "éa": 2}),
+        ("uppercase", {"AB": {"CD": 1, "L": [{"Ef": 1}]}, "ÉA": 2}),
+        ("capitalize", {"AB": {"Cd": 1, "L": [{"Ef": 1}]}, "Éa": 2}),
+    ],
+)
+def test_rename_keys_changes_the_case_of_all_keys_but_loses_none(transform: str, after: dict[str, Any]) -> None:
+    processor = {"rename_keys": {"transform_key": transform}}
+    outcome = run([processor], {"aB": {"cd": 1, "l": [{"Ef": 1}]}, "éa": 2}, {"a": 1, "A": 2}, {"o": {"b": 1, "B": 2}})
+    assert outcome.events == [after]
+    assert len(outcome.failed) == 2

@@ -330,3 +330,28 @@ def test_predefined_patterns_hide_the_documented_samples(name: str, samples: lis
 def test_settings_that_cannot_work_are_refused(processor: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsErrors, match=message):
         plugins(processor)
+
+
+def test_keys_with_other_characters_are_normalized_in_objects_but_not_in_lists() -> None:
+    processor = {"parse_json": {"normalize_keys": True, "delete_source": True}}
+    text = '{"a b": {"c:d": 1}, "l": [{"e f": 2}], "(x)-[y]": 1}'
+    assert ran(processor, {"message": text}) == [{"a_b": {"c_d": 1}, "l": [{"e f": 2}], "(x)-[y]": 1}]
+    [failed] = run([processor], {"message": '{"a b": 1, "a_b": 2}'}).failed
+    assert failed["reason"].endswith("two keys would become the same")
+
+
+def test_csv_of_several_lines_makes_an_event_of_each() -> None:
+    processor = {"csv": {"multiline": True, "normalize_keys": True, "delete_source": True}}
+    text = 'a b,c\u2028\r\n1,2\n\n"x\ny",z,9\n'
+    outcome = run(
+        [processor], {"message": text, "k": [1]}, {"message": "a,b"}, {"message": 5}, {"message": 'a\n"1'}, {}
+    )
+    assert outcome.events == [
+        {"k": [1], "a_b": "1", "c_": "2"},
+        {"k": [1], "a_b": "x\ny", "c_": "z", "column3": "9"},
+        {"message": "a,b"},
+        {"message": 5},
+        {},
+    ]
+    assert outcome.processed.added == 1
+    assert [row["field"] for row in outcome.failed] == ["message"]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from calve.dead_letters.room import MAX_BYTES, MIN_FREE_BYTES, RoomLimits
 from calve.errors import SettingsError
@@ -51,6 +52,8 @@ def _check_topic(name: str) -> None:
 @dataclass(frozen=True)
 class S3DeadLetters:
     """Dead letters in S3, with Data Prepper's keys."""
+
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {"legacy_md5_checksum": "objects have the checksum that S3 asks for"}
 
     bucket: str = option(doc="The bucket.", minimum=1)
     key_path_prefix: str = option("", "The folder in the bucket.")

@@ -15,8 +15,9 @@ import pyarrow as pa
 
 from calve.expression import compile_condition, compile_format
 from calve.pipeline.faults import faults
+from calve.pipeline.refused import REFUSED
 from calve.processors.entries import AddEntries, AddEntry
-from calve.processors.registry import PROCESSORS, REFUSED
+from calve.processors.registry import PROCESSORS
 from calve.serde.sample import values_of
 from calve.settings import FromPipeline, PipelineSettings, Plugins, ToPipeline
 from calve.sources.settings import SourceSettings
@@ -64,6 +65,12 @@ _SOURCES = (
     "spark",
 )
 """The kinds of sources, each a folder: `calve.sources.<name>` (`calve.sources.source` describes its contents)."""
+_OTHER_NAMES = {
+    "otlp_logs": "otel_logs_source",
+    "otlp_traces": "otel_trace_source",
+    "otlp_metrics": "otel_metrics_source",
+}
+"""Newer names of sources in Data Prepper."""
 _SINKS = (
     "iceberg",
     "kafka",
@@ -93,13 +100,15 @@ def _adding(attribute_by_key: Mapping[str, str]) -> AddEntries:
     )
 
 
-SOURCES: dict[str, type[SourceSettings]] = {name: _source_module(name, "settings").SETTINGS for name in _SOURCES}
+SOURCES: dict[str, type[SourceSettings]] = {
+    name: _source_module(_OTHER_NAMES.get(name, name), "settings").SETTINGS for name in (*_SOURCES, *_OTHER_NAMES)
+}
 """The settings class of each kind of source."""
 PLUGINS = Plugins(
     sources={**SOURCES, "pipeline": FromPipeline},
     sinks={**{name: _sink_module(name, "settings").SETTINGS for name in _SINKS}, "pipeline": ToPipeline},
     processors=PROCESSORS,
-    refused_processors=REFUSED,
+    refused=REFUSED,
     adding=_adding,
     condition=compile_condition,
     faults=faults,

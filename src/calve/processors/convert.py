@@ -12,6 +12,7 @@ from typing import Any, Literal
 import msgspec
 
 from calve.event.exact_json import Number
+from calve.processors.coercion import CoerceStrings
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import MISSING, Event, FieldKey, encode, json_of, keys, number, opened
 from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep, change_each
@@ -26,6 +27,9 @@ _BITS = {"integer": 32, "long": 64}
 _MEMO, _MEMO_BYTES = 4096, 64
 """The most results that a conversion remembers, and the longest text."""
 _EXACT = Context(prec=10_000, Emax=10_000, Emin=-10_000)
+
+
+_NO_COERCION: CoerceStrings | None = None
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,9 @@ class ConvertType:
         [], "Tags of events whose value cannot be converted; they continue. Without tags they become dead letters."
     )
     iterate_on: str | None = option(None, "The key of a list of objects whose values are converted, not the event's.")
+    coerce_strings: CoerceStrings | None = option(
+        _NO_COERCION, "Convert all strings of the event that look like another type, before `key` and `keys`."
+    )
     convert_when: str | None = option(
         None, "A condition; the processor changes only events for which it is true.", check=condition
     )
@@ -56,17 +63,18 @@ class ConvertType:
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Require one of the two kinds of keys."""
-        if (self.key is None) == (not self.keys):
+        if (self.key is None) == (not self.keys) and (self.key is not None or self.coerce_strings is None):
             yield "key", "exactly one of key and keys must be set"
 
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each key."""
         when = compiler.condition(self.convert_when)
         chosen = keys(self.keys) if self.key is None else [FieldKey.checked(self.key)]
+        coercion = [] if self.coerce_strings is None else [self.coerce_strings.step(compiler, self.convert_when)]
         convert = partial(converted, kind=self.type, scale=self.scale)
         is_for_core = self.type != "big_decimal" and not self.null_values and self.iterate_on is None
         iterated = None if self.iterate_on is None else FieldKey.checked(self.iterate_on)
-        return [
+        conversions = [
             ChangeStep(
                 _conversion(key, convert, frozenset(self.null_values), iterated),
                 when,
@@ -75,6 +83,7 @@ class ConvertType:
             )
             for key in chosen
         ]
+        return [*coercion, *conversions]
 
 
 def _conversion(

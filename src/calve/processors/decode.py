@@ -13,7 +13,7 @@ from typing import Literal
 
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import MISSING, Event, FieldKey, json_of, keys, opened
-from calve.processors.parse import ParseText
+from calve.processors.parse import DEPTH, ParseText, with_text_below
 from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
 from calve.processors.xml import InvalidXmlError, xml_entries
 from calve.settings.option import option
@@ -40,12 +40,15 @@ class ParseXml(ParseText):
 class ParseIon(ParseText):
     """Parses the Amazon Ion struct in a string: timestamps become ISO texts, blobs Base64, symbols text."""
 
+    depth: int = option(0, DEPTH, minimum=0, maximum=10)
+
     def parsed(self, text: str) -> Event:
         """Return the entries of the struct."""
         from calve.processors.ion import InvalidIonError, ion_entries
 
         try:
-            return ion_entries(text)
+            entries = ion_entries(text)
+            return with_text_below(entries, self.depth) if self.depth else entries
         except InvalidIonError as error:
             raise ProcessorError(f"not an Ion struct: {error}", self.source) from None
 

@@ -94,6 +94,13 @@ _REFUSED: Mapping[str, str] = {
 class Aggregate:
     """Lets the first event of each group pass, and drops the others (`remove_duplicates`)."""
 
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("acknowledge_on_conclude", "disable_group_acknowledgments"),
+            "progress always follows the commits",
+        ),
+    }
+
     identification_keys: list[str] = option(
         doc="The keys by which events are grouped; a missing one counts as null, as in Data Prepper.",
         minimum=1,

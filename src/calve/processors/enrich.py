@@ -111,6 +111,7 @@ class GeoIp:
         minimum=1,
     )
     entries: list[GeoIpEntry] = option(doc="The addresses, in order.", minimum=1)
+    lookup_private_addresses: bool = option(False, "Look up private and other special addresses, too.")
     geoip_when: str | None = option(None, "A condition; only events for which it is true are changed.", check=condition)
     tags_on_no_valid_ip: list[str] = option([], "Tags of events without a valid public address.")
     tags_on_ip_not_found: list[str] = option([], "Tags of events whose address is in no database.")
@@ -148,7 +149,7 @@ class _Locate:
         for row in rows:
             event = events[row]
             assert event is not None
-            address = _public_address(opened(self._source.get(event)))
+            address = _address(opened(self._source.get(event)), settings.lookup_private_addresses)
             if address is None:
                 self._tag(batch, row, settings.tags_on_no_valid_ip)
                 continue
@@ -200,12 +201,12 @@ def _database(path: str) -> Any:
         raise SettingsError(f"{path}: {reason}", step="settings", hint=hint) from None
 
 
-def _public_address(value: Any) -> str | None:
+def _address(value: Any, also_private: bool) -> str | None:
     try:
         address = ipaddress.ip_address(value) if type(value) is str else None
     except ValueError:
         return None
-    return str(address) if address is not None and address.is_global else None
+    return str(address) if address is not None and (address.is_global or also_private) else None
 
 
 def _described(record: Mapping[str, Any]) -> Event:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
@@ -14,8 +14,9 @@ from calve.event.columns import WORKING_COLUMNS
 from calve.expression.scope import TAGS
 from calve.processors.expressions import Compiler, condition, format_string, value_expression
 from calve.processors.fields import MISSING, Event, FieldKey, encode, opened, text_of
+from calve.processors.key_names import KEY_TRANSFORMS, replace_keys
 from calve.processors.patterns import matcher, pattern
-from calve.processors.step import AttributeStep, ChangeStep, ProcessorError, ProcessorStep, ValueChange, change_each
+from calve.processors.step import AttributeStep, ChangeStep, ElementsStep, ProcessorError, ProcessorStep, ValueChange
 from calve.settings.option import option
 
 if TYPE_CHECKING:
@@ -61,6 +62,14 @@ class AddEntry:
     overwrite_if_key_exists: bool = option(False, "Replace an existing entry.")
     append_if_key_exists: bool = option(False, "Append the value to an existing entry, which becomes a list.")
     iterate_on: str | None = option(None, "The key of a list of objects; each of them gets the entry, not the event.")
+    flatten_key: bool = option(True, "With `iterate_on`: a slash in `key` is part of a name; `false`: it leads inside.")
+    disable_root_keys: bool = option(
+        True, "With `iterate_on`: `format` and `value_expression` read the object of the list; `false`: the event."
+    )
+    add_to_element_when: str | None = option(None, "With `iterate_on`: one more condition.", check=condition)
+    evaluate_when_on_element: bool = option(
+        False, "Whether `add_to_element_when` reads the object of the list, and decides about it; else the event."
+    )
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Require exactly one kind of value."""
@@ -73,6 +82,10 @@ class AddEntry:
             yield "metadata_key", f"{self.metadata_key} is a name that Calve uses itself; choose another one"
         if self.metadata_key is not None and (self.append_if_key_exists or self.iterate_on is not None):
             yield "metadata_key", "cannot be combined with append_if_key_exists and iterate_on"
+        if self.iterate_on is None:
+            for name in ("add_to_element_when", "evaluate_when_on_element"):
+                if getattr(self, name):
+                    yield name, "needs iterate_on"
         if self.overwrite_if_key_exists and self.append_if_key_exists:
             yield "append_if_key_exists", "overwrite_if_key_exists and append_if_key_exists cannot be combined"
 
@@ -80,9 +93,11 @@ class AddEntry:
         """Build the step."""
         if self.key is None:
             return self._metadata_step(compiler)
+        if self.iterate_on is not None:
+            return self._elements_step(compiler, FieldKey.checked(self.iterate_on), self._target(self.key))
         when, target = compiler.condition(self.add_when), self._target(self.key)
         key, overwrites = FieldKey(self.key), self.overwrite_if_key_exists
-        is_for_core = "${" not in self.key and not self.append_if_key_exists and self.iterate_on is None
+        is_for_core = "${" not in self.key and not self.append_if_key_exists
 
         def added(value: Callable[[Event], Any], *core_step: Any) -> ChangeStep:
             return ChangeStep(
@@ -107,6 +122,29 @@ class AddEntry:
             source = FieldKey(self.value_expression.strip())
             return added(lambda event: _or_null(source.get(event)), "point", source, key, overwrites)
         return ValueChange(compiler.value(self.value_expression), partial(self._add_computed, target), when)
+
+    def _elements_step(
+        self, compiler: Compiler, elements: FieldKey, target: Callable[[Event], FieldKey]
+    ) -> ElementsStep:
+        when, element_when = self.add_when, None
+        if self.add_to_element_when is not None and self.evaluate_when_on_element:
+            element_when = compiler.condition(self.add_to_element_when)
+        elif self.add_to_element_when is not None:
+            when = " and ".join(f"({text})" for text in (when, self.add_to_element_when) if text)
+        constant = None if self.value is _UNSET else msgspec.Raw(encode(self.value))
+
+        def change(event: Event, element: Event, value: Any) -> bool:
+            key = target(event)
+            if self.flatten_key:
+                key = FieldKey("/".join(key.parts).replace("~", "~0").replace("/", "~1"))
+            if constant is None and self.value_expression is not None:
+                return self._add_computed(lambda _: key, element, value)
+            return self._add(element, key, value if constant is None else constant)
+
+        value = None
+        if constant is None:
+            value = compiler.format(self.format) if self.format else compiler.value(self.value_expression or "")
+        return ElementsStep(elements, change, value, compiler.condition(when), element_when, not self.disable_root_keys)
 
     def _metadata_step(self, compiler: Compiler) -> AttributeStep:
         when, name = compiler.condition(self.add_when), self.metadata_key or ""
@@ -134,11 +172,6 @@ class AddEntry:
         return self._add(event, target(event), msgspec.Raw(value.encode()))
 
     def _add(self, event: Event, key: FieldKey, value: Any) -> bool:
-        if self.iterate_on is None:
-            return self._add_to(event, key, value)
-        return change_each(event, FieldKey(self.iterate_on), lambda item: self._add_to(item, key, value))
-
-    def _add_to(self, event: Event, key: FieldKey, value: Any) -> bool:
         if not self.overwrite_if_key_exists and (before := key.get(event)) is not MISSING:
             if not self.append_if_key_exists:
                 return False
@@ -272,10 +305,20 @@ class RenameEntry:
 class RenameKeys:
     """Renames keys; each entry sees the keys that the ones before it made."""
 
-    entries: list[RenameEntry] = option(doc="The entries, in order.", minimum=1)
+    entries: list[RenameEntry] = option([], "The entries, in order.")
+    transform_key: Literal["none", "lowercase", "uppercase", "capitalize"] = option(
+        "none", "Instead of `entries`: changes all keys, also those of objects inside of objects."
+    )
+
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require either entries or a change of all keys."""
+        if bool(self.entries) == (self.transform_key != "none"):
+            yield "entries", "exactly one of entries and transform_key must be set"
 
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
-        """Build one step for each entry."""
+        """Build one step for each entry, or one for all keys."""
+        if self.transform_key != "none":
+            return [ChangeStep(partial(replace_keys, KEY_TRANSFORMS[self.transform_key]))]
         return [entry.step(compiler) for entry in self.entries]
 
 

@@ -104,6 +104,16 @@ class EventBatch:
         picked = [_picked(events[row], fields) for row in rows]
         return evaluation.of_fields(picked)
 
+    def evaluate_elements(self, evaluation: Evaluation, elements: Sequence[tuple[int, Event]]) -> list[Any]:
+        """Return the values of an expression for objects inside of events, each with the metadata of its row."""
+        expression = evaluation.expression
+        if not elements:
+            return []
+        if expression.is_pure:
+            return evaluation.of_fields([_picked(element, expression.fields or ()) for _, element in elements])
+        texts = [encode(element).decode() for _, element in elements]
+        return evaluation.of_events(self._table([row for row, _ in elements], texts))
+
     def picked(self, rows: Sequence[int], fields: Sequence[str]) -> list[str]:
         """Return some fields of some rows, as the text of an object for each; it may repeat none."""
         scanned = core.pick(self._json, fields) if self._is_original else None
@@ -236,11 +246,11 @@ class EventBatch:
             self._texts = self._json.cast(pa.binary()).to_pylist()
         return self._texts
 
-    def _table(self, rows: Sequence[int]) -> pa.Table:
-        """Return events as they are now, with their metadata."""
+    def _table(self, rows: Sequence[int], texts: Sequence[str] | None = None) -> pa.Table:
+        """Return events as they are now, or texts in their place, with their metadata."""
         table = self._rows.take(pa.array([self.origins[row] for row in rows], pa.int64()))
-        texts = pa.array([self.json_text(row) for row in rows], pa.string())
-        table = table.set_column(table.column_names.index(JSON), JSON, texts)
+        column = pa.array([self.json_text(row) for row in rows] if texts is None else texts, pa.string())
+        table = table.set_column(table.column_names.index(JSON), JSON, column)
         return self.with_metadata(table, rows, [TAGS, *self.attributes])
 
 

@@ -84,6 +84,10 @@ class _Compiled:
 class Grok:
     """Takes strings apart by named patterns, such as `%{IP:client}`; the parts become entries of the event."""
 
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "performance_metadata": "how long a pattern takes differs from run to run, so it is no metadata",
+    }
+
     makes_fields: ClassVar[bool] = True
 
     match: dict[str, list[str]] = option(doc="By the key of a string the patterns for it, tried in order.", minimum=1)

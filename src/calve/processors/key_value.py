@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
@@ -14,6 +13,7 @@ import msgspec
 from calve.errors import SettingsError
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import MISSING, Event, FieldKey, encode
+from calve.processors.key_names import KEY_TRANSFORMS, normalized_key
 from calve.processors.key_value_text import UnclosedGroupError, any_of, fields_with_groups, nested
 from calve.processors.patterns import matcher, pattern, replace_all, split_all, split_matches
 from calve.processors.step import ProcessorError, ProcessorStep, TextsChange
@@ -22,13 +22,6 @@ from calve.settings.option import option
 __all__ = ["KeyValue"]
 
 _TAGS = "Tags of events that cannot be processed; they continue. Without tags they become dead letters."
-_INVALID_IN_KEYS = re.compile(r"[^0-9A-Za-z.\-_~@/\[\]]")
-_TRANSFORMS: dict[str, Callable[[str], str]] = {
-    "none": str,
-    "lowercase": str.lower,
-    "uppercase": str.upper,
-    "capitalize": lambda text: text[:1].upper() + text[1:],
-}
 _NULL: Any = None
 _NO_LITERAL: Literal['"', "'"] | None = None
 Pair = tuple[str, Any]
@@ -217,11 +210,11 @@ class KeyValue:
         if self.whitespace == "strict":
             name = name.rstrip()
             value = value.lstrip() if isinstance(value, str) else value
-        name = _TRANSFORMS[self.transform_key](name)
+        name = KEY_TRANSFORMS[self.transform_key](name)
         if self.remove_brackets and isinstance(value, str):
             value = value.translate(dict.fromkeys(map(ord, "[]()<>")))
         if self.normalize_keys:
-            name = _INVALID_IN_KEYS.sub("_", name)
+            name = normalized_key(name)
         if not name or (value is None and self.drop_keys_with_no_value):
             return
         if name not in pairs:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+import io
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
 
 import msgspec
 
+from calve.processors.events import copied_event
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, FieldKey, decode_event, keys, opened
-from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
+from calve.processors.fields import MISSING, Event, FieldKey, decode_event, json_of, keys, opened
+from calve.processors.key_names import normalized_key, replace_keys
+from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep, SplitStep
 from calve.settings.option import option
 
-__all__ = ["ParseCsv", "ParseJson", "ParseText"]
+__all__ = ["DEPTH", "ParseCsv", "ParseJson", "ParseText", "with_text_below"]
 
+DEPTH = "Objects that are nested deeper than so many levels stay JSON text; 0: all levels are parsed."
+"""The meaning of the option `depth`."""
 _WHEN = "A condition; only events for which it is true are parsed."
 _TAGS = "Tags of events that cannot be parsed; they continue. Without tags they become dead letters."
 _SKIP: Literal["skip", "skip_silently"] | None = None
@@ -113,30 +118,28 @@ class ParseText:
 class ParseJson(ParseText):
     """Parses the JSON object in a string; its entries become entries of the event. Values keep their text."""
 
-    depth: int = option(
-        0,
-        "Objects that are nested deeper than so many levels stay JSON text; 0: all levels are parsed.",
-        minimum=0,
-        maximum=10,
-    )
+    depth: int = option(0, DEPTH, minimum=0, maximum=10)
+    normalize_keys: bool = option(False, "Replace characters of keys that Data Prepper does not allow by `_`.")
 
     def parsed(self, text: str) -> Event:
         """Return the entries of the object."""
         try:
             entries = decode_event(text)
-            return _with_text_below(entries, self.depth) if self.depth else entries
+            if self.normalize_keys:
+                replace_keys(normalized_key, entries)
+            return with_text_below(entries, self.depth) if self.depth else entries
         except (msgspec.DecodeError, RecursionError):
             raise ProcessorError("not the text of a JSON object", FieldKey(self.source).dotted) from None
 
 
-def _with_text_below(entries: Event, depth: int) -> Event:
+def with_text_below(entries: Event, depth: int) -> Event:
     """Return entries whose objects below some levels are JSON text without white space; lists stay as they are."""
     for name, value in entries.items():
-        if bytes(value).startswith(b"{"):
+        if type(value) is dict or (type(value) is msgspec.Raw and bytes(value).startswith(b"{")):
             if depth == 1:
-                entries[name] = msgspec.json.format(bytes(value), indent=-1).decode()
+                entries[name] = msgspec.json.format(json_of(value), indent=-1)
             else:
-                entries[name] = _with_text_below(decode_event(value), depth - 1)
+                entries[name] = with_text_below(opened(value), depth - 1)
     return entries
 
 
@@ -153,16 +156,26 @@ class ParseCsv:
     column_names_source_key: str | None = option(None, "The key of a string with the keys, in the same format.")
     delete_header: bool = option(True, "Delete the string with the keys.")
     delete_source: bool = option(False, "Delete the string after it was parsed.")
+    multiline: bool = option(
+        False,
+        "The string has a line with the keys, and lines with values, each of which becomes an event of its own; a "
+        "string of one line stays.",
+    )
+    normalize_keys: bool = option(False, "Replace characters of keys that Data Prepper does not allow by `_`.")
     csv_when: str | None = option(None, _WHEN, check=condition)
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Require different characters."""
         if self.delimiter == self.quote_character:
             yield "quote_character", "delimiter and quote_character must differ"
+        if self.multiline and (self.column_names or self.column_names_source_key):
+            yield "multiline", "takes the keys from the first line; leave column_names and column_names_source_key out"
         keys([self.column_names_source_key] if self.column_names_source_key is not None else [])
 
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
+        if self.multiline:
+            return [SplitStep(partial(self._rows, FieldKey(self.source)), compiler.condition(self.csv_when))]
         header = FieldKey(self.column_names_source_key) if self.column_names_source_key else None
         return [ChangeStep(partial(self._parse, FieldKey(self.source), header), compiler.condition(self.csv_when))]
 
@@ -177,13 +190,33 @@ class ParseCsv:
             source.pop(event)
         if self.delete_header and header is not None:
             header.pop(event)
-        for number, value in enumerate(values):
-            event[names[number] if number < len(names) else f"column{number + 1}"] = value
+        self._put(event, names, values)
         return True
 
+    def _rows(self, source: FieldKey, event: Event) -> list[Event] | None:
+        text = opened(source.get(event))
+        names, *rows = self._read(io.StringIO(text if type(text) is str else "", newline=""), source) or [[]]
+        if not rows:
+            return None
+        if self.delete_source:
+            source.pop(event)
+        parts = [*(copied_event(event) for _ in rows[1:]), event]
+        for part, values in zip(parts, rows, strict=True):
+            self._put(part, names, values)
+        return parts
+
+    def _put(self, event: Event, names: list[str], values: list[str]) -> None:
+        for number, value in enumerate(values):
+            name = names[number] if number < len(names) else f"column{number + 1}"
+            event[normalized_key(name) if self.normalize_keys else name] = value
+
     def _values(self, text: str, key: FieldKey) -> list[str]:
+        return [value for row in self._read([text], key) for value in row]
+
+    def _read(self, lines: Iterable[str], key: FieldKey) -> list[list[str]]:
+        """Return the values of each line that is not empty."""
         try:
-            rows = csv.reader([text], delimiter=self.delimiter, quotechar=self.quote_character, strict=True)
-            return [value for row in rows for value in row]
+            rows = csv.reader(lines, delimiter=self.delimiter, quotechar=self.quote_character, strict=True)
+            return [row for row in rows if row]
         except csv.Error as error:
             raise ProcessorError(f"not comma-separated values: {error}", key.dotted) from None

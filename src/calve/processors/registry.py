@@ -1,4 +1,4 @@
-"""The processors by name, and those of Data Prepper that Calve refuses."""
+"""The processors by name."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from calve.processors.entries import AddEntries, CopyValues, RenameKeys
 from calve.processors.events import DropEvents, SplitEvent
 from calve.processors.grok import Grok
 from calve.processors.key_value import KeyValue
+from calve.processors.lists import FilterList, WrapEntries
 from calve.processors.mask import MaskColumns
 from calve.processors.obfuscate import Obfuscate
 from calve.processors.parse import ParseCsv, ParseJson
@@ -22,6 +23,7 @@ from calve.processors.restructure import Flatten, ListToMap, MapToList
 from calve.processors.sql import Sql
 from calve.processors.strings import (
     LowercaseString,
+    ReplaceString,
     SplitString,
     StringConverter,
     SubstituteString,
@@ -31,7 +33,7 @@ from calve.processors.strings import (
 )
 from calve.processors.translate import Translate
 
-__all__ = ["PROCESSORS", "REFUSED"]
+__all__ = ["PROCESSORS"]
 
 PROCESSORS: Mapping[str, type] = {
     "add_entries": AddEntries,
@@ -46,6 +48,7 @@ PROCESSORS: Mapping[str, type] = {
     "delete_entries": DeleteEntries,
     "dissect": Dissect,
     "drop_events": DropEvents,
+    "filter_list": FilterList,
     "flatten": Flatten,
     "geoip": GeoIp,
     "grok": Grok,
@@ -60,6 +63,7 @@ PROCESSORS: Mapping[str, type] = {
     "parse_json": ParseJson,
     "parse_xml": ParseXml,
     "rename_keys": RenameKeys,
+    "replace_string": ReplaceString,
     "select_entries": SelectEntries,
     "split_event": SplitEvent,
     "split_string": SplitString,
@@ -71,16 +75,7 @@ PROCESSORS: Mapping[str, type] = {
     "truncate": Truncate,
     "uppercase_string": UppercaseString,
     "user_agent": UserAgent,
+    "wrap_entries": WrapEntries,
     "write_json": WriteJson,
 }
 """The settings class of each processor."""
-
-_STATEFUL = (
-    "keeps state between events, which of Calve's processors only deduplicate does; use a query on the table, or Spark"
-)
-REFUSED: Mapping[str, str] = {
-    "anomaly_detector": _STATEFUL,
-    "otel_traces": _STATEFUL,
-    "service_map": _STATEFUL,
-}
-"""Why a processor of Data Prepper is not here."""

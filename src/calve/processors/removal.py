@@ -9,7 +9,7 @@ from functools import partial
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import MISSING, Event, FieldKey, keys
 from calve.processors.patterns import matcher, pattern
-from calve.processors.step import ChangeStep, ProcessorStep, change_each
+from calve.processors.step import ChangeStep, ElementsStep, ProcessorStep
 from calve.settings.option import option
 
 __all__ = ["DeleteEntries", "DeleteEntry", "SelectEntries"]
@@ -27,9 +27,16 @@ class DeleteEntry:
     exclude_from_delete: list[str] = option([], "Keys that `with_keys_regex` does not delete.")
     delete_when: str | None = option(None, _WHEN, check=condition)
     iterate_on: str | None = option(None, _ITERATE)
+    delete_from_element_when: str | None = option(
+        None,
+        "With `iterate_on`: a condition; only objects of the list for which it is true are changed.",
+        check=condition,
+    )
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Require keys or patterns, and valid ones."""
+        if self.delete_from_element_when is not None and self.iterate_on is None:
+            yield "delete_from_element_when", "needs iterate_on"
         if not self.with_keys and not self.with_keys_regex:
             yield "", "one of with_keys and with_keys_regex must be set"
         if self.exclude_from_delete and not self.with_keys_regex:
@@ -47,10 +54,15 @@ class DeleteEntry:
             change: Callable[[Event], bool] = partial(_delete_flat, flat)
         else:
             change = partial(_delete, doomed, patterns, spared)
-        core_step = () if patterns or self.iterate_on is not None else ("delete", doomed)
+        when = compiler.condition(self.delete_when)
         if self.iterate_on is not None:
-            change = partial(change_each, key=FieldKey.checked(self.iterate_on), change=change)
-        return ChangeStep(change, compiler.condition(self.delete_when), core_step=core_step)
+            return ElementsStep(
+                FieldKey.checked(self.iterate_on),
+                lambda event, element, value: change(element),
+                when=when,
+                element_when=compiler.condition(self.delete_from_element_when),
+            )
+        return ChangeStep(change, when, core_step=() if patterns else ("delete", doomed))
 
 
 @dataclass(frozen=True)

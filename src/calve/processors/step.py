@@ -17,6 +17,7 @@ __all__ = [
     "AttributeStep",
     "ChangeStep",
     "Drop",
+    "ElementsStep",
     "ProcessorError",
     "ProcessorSettings",
     "ProcessorStep",
@@ -46,14 +47,23 @@ def change_each(event: Event, key: FieldKey, change: Callable[[Event], bool]) ->
     Raises:
         ProcessorError: The value is no list of objects.
     """
+    return any([change(item) for item in _elements(event, key)])  # noqa: C419 - each of them, not up to the first
+
+
+def _elements(event: Event, key: FieldKey) -> list[Event]:
+    """Return the objects of a list, opened in their place; none, if there is no list.
+
+    Raises:
+        ProcessorError: The value is no list of objects.
+    """
     value = opened(key.get(event))
     if value is MISSING or value is None:
-        return False
+        return []
     items = [opened(item) for item in value] if type(value) is list else [value]
     if not all(type(item) is dict for item in items) or type(value) is not list:
         raise ProcessorError("not a list of objects", key.dotted)
     key.put(event, items)
-    return any([change(item) for item in items])  # noqa: C419 - each of them, not up to the first
+    return items
 
 
 class ProcessorStep(Protocol):
@@ -133,6 +143,60 @@ class ValueChange:
                 batch.fail(row, str(error), error.field)
             except Exception as error:  # a bug must not lose other events
                 batch.fail(row, f"{type(error).__name__}: {error}", "")
+
+
+@dataclass(frozen=True)
+class ElementsStep:
+    """Changes objects of a list in each event.
+
+    Attributes:
+        key: The key of the list.
+        change: Changes an object in its place, given its event, the object, and the value of the expression; as in
+            `ChangeStep`.
+        value: The expression over the object; None: there is none.
+        when: As in `ChangeStep`.
+        element_when: Only objects for which this is true; None: all.
+        reads_event: Whether the expression is evaluated over the event instead of the object.
+    """
+
+    key: FieldKey
+    change: Callable[[Event, Event, Any], bool]
+    value: Evaluation | None = None
+    when: Evaluation | None = None
+    element_when: Evaluation | None = None
+    reads_event: bool = False
+
+    def run(self, batch: EventBatch, rows: Sequence[int]) -> None:
+        """Change the objects."""
+        rows = batch.selected(self.when, rows)
+        events, elements = batch.opened(rows), list[tuple[int, Event]]()
+        for row in rows:
+            try:
+                elements += [(row, element) for element in _elements(events[row], self.key)]  # type: ignore[arg-type]
+            except ProcessorError as error:
+                batch.fail(row, str(error), error.field)
+        if self.element_when is not None:
+            is_chosen = batch.evaluate_elements(self.element_when, elements)
+            elements = [element for element, is_true in zip(elements, is_chosen, strict=True) if is_true]
+        failed: set[int] = set()
+        for (row, element), value in zip(elements, self._values(batch, elements), strict=True):
+            try:
+                if row not in failed and self.change(events[row], element, value):  # type: ignore[arg-type]
+                    batch.touched[row] = 1
+            except Exception as error:  # a bug must not lose other events
+                failed.add(row)
+                is_known = isinstance(error, ProcessorError)
+                reason = str(error) if is_known else f"{type(error).__name__}: {error}"
+                batch.fail(row, reason, getattr(error, "field", "") if is_known else "")
+
+    def _values(self, batch: EventBatch, elements: Sequence[tuple[int, Event]]) -> Sequence[Any]:
+        if self.value is None:
+            return [None] * len(elements)
+        if not self.reads_event:
+            return batch.evaluate_elements(self.value, elements)
+        rows = list(dict.fromkeys(row for row, _ in elements))
+        value_by_row = dict(zip(rows, batch.evaluate(self.value, rows), strict=True))
+        return [value_by_row[row] for row, _ in elements]
 
 
 @dataclass(frozen=True)
@@ -236,6 +300,9 @@ class SplitStep:
         rows = batch.selected(self.when, rows)
         events, parts_by_row = batch.opened(rows), dict[int, list[Event]]()
         for row in rows:
-            if (parts := self.parts(events[row])) is not None:  # type: ignore[arg-type]
-                parts_by_row[row] = parts
+            try:
+                if (parts := self.parts(events[row])) is not None:  # type: ignore[arg-type]
+                    parts_by_row[row] = parts
+            except ProcessorError as error:
+                batch.fail(row, str(error), error.field)
         batch.split(parts_by_row)

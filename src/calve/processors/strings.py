@@ -18,6 +18,8 @@ from calve.settings.option import option
 
 __all__ = [
     "LowercaseString",
+    "ReplaceEntry",
+    "ReplaceString",
     "SplitEntry",
     "SplitString",
     "StringConverter",
@@ -86,6 +88,32 @@ class StringConverter:
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
         return [ChangeStep(partial(_change_all, str.upper if self.upper_case else str.lower))]
+
+
+@dataclass(frozen=True)
+class ReplaceEntry:
+    """One replacement of `replace_string`."""
+
+    source: str = option(doc="The key of the string.", check=FieldKey.checked)
+    from_: str = option(doc="A text.", minimum=1)
+    to: str = option(doc="What replaces it wherever it stands.")
+    replace_when: str | None = option(None, _WHEN, check=condition)
+
+    def step(self, compiler: Compiler) -> ProcessorStep:
+        """Build the step."""
+        change = _string_change(FieldKey(self.source), lambda text: text.replace(self.from_, self.to))
+        return ChangeStep(change, compiler.condition(self.replace_when), effect=("text", [FieldKey(self.source)]))
+
+
+@dataclass(frozen=True)
+class ReplaceString:
+    """Replaces a text by another one in strings."""
+
+    entries: list[ReplaceEntry] = option(doc="The replacements, in order.", minimum=1)
+
+    def steps(self, compiler: Compiler) -> list[ProcessorStep]:
+        """Build one step for each replacement."""
+        return [entry.step(compiler) for entry in self.entries]
 
 
 @dataclass(frozen=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 import ssl
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from calve.errors import SettingsError
 from calve.serde.json_schema_check import is_installed
@@ -58,6 +58,17 @@ def _check_certificate(text: str, source: str) -> None:
 @dataclass(frozen=True)
 class SchemaSettings:
     """Where the schemas of records are: in a schema registry, in a file, or in the configuration itself."""
+
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "is_schema_create": "Calve registers no schema",
+        "override_endpoint": "registry_url is the address",
+        "session_timeout_ms": "timeout decides",
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        "s3_file_config": (
+            "is not supported: copy the schema to a file (schema_file_location), or write it as inline_schema"
+        ),
+    }
 
     type: Literal["confluent"] = option("confluent", "The API of the registry. Others than Confluent's have it, too.")
     registry_url: str | None = option(None, "The registry, e.g. `https://registry:8081`.", check=_check_url)

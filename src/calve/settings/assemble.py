@@ -199,7 +199,7 @@ class Assembly:
             self._wrong(node, path, f"takes one {what}, found {', '.join(node.value)}")
         for plugin_name, child in node.value.items():
             if plugin_name not in plugins:
-                refused = self._plugins.refused_processors.get(plugin_name) if what == "processor" else None
+                refused = self._plugins.refused.get(what, {}).get(plugin_name)
                 self.binder.wrong(
                     child.at, self._path(f"{path}.{plugin_name}"), refused or unknown(what, plugin_name, plugins)
                 )

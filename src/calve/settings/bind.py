@@ -9,7 +9,7 @@ from calve import credentials
 from calve.errors import SettingsError
 from calve.settings.leaf import choice_text, outside, read_leaf
 from calve.settings.node import YamlNode, kind, locate, plain
-from calve.settings.option import Declared, Option, declared
+from calve.settings.option import Declared, Option, declared, ignored_keys, refused_keys
 from calve.settings.problems import Location, SettingsProblem, unknown
 from calve.settings.shape import Choice, Either, Entries, Items, Leaf, Record, Shape, shape_of, words
 
@@ -48,7 +48,8 @@ class Binder:
         children = node.value if isinstance(node.value, dict) else {}
         options = declared(settings)
         option_of = {name: option for option in options.values() for name in option.names}
-        self.known_keys(node, path, {*option_of, *others}, [*options, *others])
+        foreign = self._foreign_keys(settings, node, children, path)
+        self.known_keys(node, path, {*option_of, *others, *foreign}, [*options, *others])
         values = {option.name: self._option(option, node, children, path) for option in options.values()}
         if len(self.problems) > before or INVALID in values.values():
             return INVALID
@@ -99,6 +100,17 @@ class Binder:
         for key, location in node.keys.items():
             if key not in wanted:
                 self.wrong(location, f"{path}.{key}" if path else key, unknown("key", key, listed))
+
+    def _foreign_keys(self, settings: type, node: YamlNode, children: dict[str, YamlNode], path: str) -> set[str]:
+        """Return Data Prepper's keys that have no option here; report why those of a map are refused or ignored."""
+        refused, ignored = refused_keys(settings), ignored_keys(settings)
+        for key, location in node.keys.items():
+            where = _joined(path, key)
+            if key in refused and children[key].value not in (None, False, "false"):
+                self.wrong(location, where, refused[key])
+            elif key in ignored:
+                self.warnings.append(SettingsProblem(location, where, f"has no effect: {ignored[key]}"))
+        return {*refused, *ignored}
 
     def _option(self, option: Declared, node: YamlNode, children: dict[str, YamlNode], path: str) -> Any:
         given = [name for name in option.names if name in children]

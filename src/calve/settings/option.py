@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NewType, TypedDict, TypeVar, ove
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Declared", "Option", "Rules", "Size", "declared", "option", "summary"]
+__all__ = ["Declared", "Option", "Rules", "Size", "declared", "ignored_keys", "option", "refused_keys", "summary"]
 
 T = TypeVar("T")
 Size = NewType("Size", int)
@@ -111,6 +111,21 @@ def declared(settings: type) -> Mapping[str, Declared]:
         if field.init
         for name in [field.name.removesuffix("_")]
     }
+
+
+def ignored_keys(settings: type) -> Mapping[str, str]:
+    """Return the keys of Data Prepper that a settings class ignores (`IGNORED_KEYS`), each with the reason."""
+    return _of_classes(settings, "IGNORED_KEYS")
+
+
+def refused_keys(settings: type) -> Mapping[str, str]:
+    """Return the keys of Data Prepper that a settings class refuses (`REFUSED_KEYS`), each with the way out."""
+    return _of_classes(settings, "REFUSED_KEYS")
+
+
+def _of_classes(settings: type, attribute: str) -> Mapping[str, str]:
+    """Return the entries of a class and of those that it extends."""
+    return {key: text for kind in reversed(settings.__mro__) for key, text in vars(kind).get(attribute, {}).items()}
 
 
 def summary(settings: type) -> str:

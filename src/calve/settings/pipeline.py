@@ -42,7 +42,7 @@ class Plugins:
             returns.
         sinks: Settings classes of sinks.
         processors: Settings classes of processors.
-        refused_processors: Why processors of Data Prepper are not among them, by name.
+        refused: Why others of Data Prepper are not among them, by kind (`source`, `processor`, `sink`) and name.
         adding: Returns the settings of a processor that adds metadata attributes to events, by the keys of the fields.
         condition: Compiles the condition of a route; its `SettingsError` is reported at the condition's location.
         faults: Yields errors of whole pipelines, given those with a source of their own and all by name.
@@ -51,7 +51,7 @@ class Plugins:
     sources: Mapping[str, type] = field(default_factory=dict)
     sinks: Mapping[str, type] = field(default_factory=dict)
     processors: Mapping[str, type] = field(default_factory=dict)
-    refused_processors: Mapping[str, str] = field(default_factory=dict)
+    refused: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     adding: Callable[[Mapping[str, str]], Any] | None = None
     condition: Callable[[str], object] | None = None
     faults: Callable[[Sequence[PipelineSettings], Mapping[str, PipelineSettings]], Iterable[SettingsProblem]] = (

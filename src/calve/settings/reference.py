@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from calve.settings import units
-from calve.settings.option import Declared, Option, declared, summary
+from calve.settings.option import Declared, Option, declared, ignored_keys, refused_keys, summary
 from calve.settings.pipeline import PipelineKeys, Plugins, SinkKeys
 from calve.settings.schema import yaml_value
 from calve.settings.shape import Either, Entries, Items, Leaf, Record, Shape, shape_of, words
@@ -30,7 +30,14 @@ Generated from the settings classes by `make docs`; do not edit. `calve schema` 
 _ACCEPTED = "Accepted for compatibility with Data Prepper"
 _ACCEPTED_HEAD = """## Accepted for compatibility
 
-These keys of Data Prepper are accepted and have no effect.
+These keys of Data Prepper are accepted and have no effect; for some of them `calve validate` warns.
+
+| where | keys | why |
+|---|---|---|"""
+_REFUSED_HEAD = """
+## Refused
+
+These keys of Data Prepper are refused, unless they are `false` or null.
 
 | where | keys | why |
 |---|---|---|"""
@@ -61,18 +68,31 @@ def reference(plugins: Plugins) -> str:
         _section(f"## {title}", settings, _PARTS if settings is PipelineKeys else ())
         for title, settings in sections.items()
     )
-    return "\n".join([_HEAD, *tables, _ACCEPTED_HEAD, *_accepted(sections), ""])
+    accepted, refused = _keys_table(sections, _accepted), _keys_table(sections, _refused)
+    return "\n".join([_HEAD, *tables, _ACCEPTED_HEAD, *accepted, _REFUSED_HEAD, *refused, ""])
 
 
-def _accepted(sections: Mapping[str, type]) -> Iterator[str]:
-    """Yield the rows of the options without effect, those with the same reason together."""
+def _keys_table(sections: Mapping[str, type], reasons: Callable[[type], Iterator[tuple[str, str]]]) -> Iterator[str]:
+    """Yield rows of keys, those of a section with the same reason together."""
     for title, settings in sections.items():
         keys: dict[str, list[str]] = {}
-        for key, option in _options(settings):
-            if _is_accepted(option):
-                keys.setdefault(_reason(option.option.doc), []).append(f"`{key}`")
+        for key, reason in reasons(settings):
+            keys.setdefault(reason[:1].upper() + reason[1:], []).append(f"`{key}`")
         where = title[:1].lower() + title[1:]
         yield from (f"| {where} | {', '.join(names)} | {reason} |" for reason, names in keys.items())
+
+
+def _accepted(settings: type) -> Iterator[tuple[str, str]]:
+    """Yield the keys without effect, and why."""
+    yield from ((key, _reason(option.option.doc)) for key, option in _options(settings) if _is_accepted(option))
+    for prefix, kind in _kinds(settings):
+        yield from ((prefix + key, f"{reason}.") for key, reason in ignored_keys(kind).items())
+
+
+def _refused(settings: type) -> Iterator[tuple[str, str]]:
+    """Yield the keys of Data Prepper that are refused, and why."""
+    for prefix, kind in _kinds(settings):
+        yield from ((prefix + key, f"{reason}.") for key, reason in refused_keys(kind).items())
 
 
 def _is_accepted(option: Declared) -> bool:
@@ -80,8 +100,7 @@ def _is_accepted(option: Declared) -> bool:
 
 
 def _reason(doc: str) -> str:
-    reason = re.sub(r"^(; no effect)?[,:;. ]*(because )?|; no effect(?=\.$)", "", doc.removeprefix(_ACCEPTED)).strip()
-    return reason[:1].upper() + reason[1:]
+    return re.sub(r"^(; no effect)?[,:;. ]*(because )?|; no effect(?=\.$)", "", doc.removeprefix(_ACCEPTED)).strip()
 
 
 def _section(title: str, settings: type, before: Iterable[str] = ()) -> str:
@@ -96,6 +115,14 @@ def _options(settings: type, prefix: str = "") -> Iterator[tuple[str, Declared]]
         yield prefix + name, option
         for marks, nested in _records(shape_of(option.type)):
             yield from _options(nested, f"{prefix}{name}{marks}.")
+
+
+def _kinds(settings: type, prefix: str = "") -> Iterator[tuple[str, type]]:
+    """Yield a settings class and those inside of it, with the beginning of their dotted keys."""
+    yield prefix, settings
+    for name, option in declared(settings).items():
+        for marks, nested in _records(shape_of(option.type)):
+            yield from _kinds(nested, f"{prefix}{name}{marks}.")
 
 
 def _records(shape: Shape) -> Iterator[tuple[str, type]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from calve.settings import units
 from calve.settings.assemble import LISTS
-from calve.settings.option import Declared, Option, declared, summary
+from calve.settings.option import Declared, Option, declared, ignored_keys, summary
 from calve.settings.parse import TOP_LEVEL
 from calve.settings.pipeline import PipelineKeys, Plugins, SinkKeys
 from calve.settings.shape import Choice, Either, Entries, Items, Leaf, Record, Shape, shape_of
@@ -94,7 +94,8 @@ def _record(settings: type, shared: Mapping[str, Any] | None = None) -> dict[str
 
 
 def _properties(settings: type) -> dict[str, Any]:
-    return {name: _option(option) for option in declared(settings).values() for name in option.names}
+    ignored = {key: {"description": f"No effect: {reason}."} for key, reason in ignored_keys(settings).items()}
+    return {name: _option(option) for option in declared(settings).values() for name in option.names} | ignored
 
 
 def _option(option: Declared) -> dict[str, Any]:

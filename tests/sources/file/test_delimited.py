@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from calve.columns.infer import infer
 from calve.sources.file import csv_records
+from calve.sources.file.codec_settings import CsvCodec
 from calve.sources.file.delimited import read_csv
 from calve.sources.file.rows import FileBatches
-from calve.sources.file.settings import CsvCodec
 from sources.file.texts import Pieces, events, table
 
 CELLS = st.text(st.sampled_from('a1 ",;\n\r\té\u2028'), min_size=1)

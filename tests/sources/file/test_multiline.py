@@ -17,9 +17,10 @@ from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.sources.file import multiline
 from calve.sources.file.codec import FilePart, codec_of, divisible, read_part
+from calve.sources.file.codec_settings import CodecSettings, MultilineCodec
 from calve.sources.file.multiline import EventJoiner, read_events
 from calve.sources.file.rows import FileBatches
-from calve.sources.file.settings import CodecSettings, FileSettings, MultilineCodec
+from calve.sources.file.settings import FileSettings
 from calve.sources.file.stream import FileLines
 from sources.file.texts import Pieces, table
 

@@ -12,7 +12,8 @@ from pyarrow import BufferReader
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import SettingsErrors, parse_text
 from calve.sources.file.codec import FilePart, codec_of, divisible, read_part
-from calve.sources.file.settings import CodecSettings, FileSettings, NewlineCodec
+from calve.sources.file.codec_settings import CodecSettings, NewlineCodec
+from calve.sources.file.settings import FileSettings
 from sources.file.texts import table
 
 

@@ -20,8 +20,9 @@ from pyarrow import orc
 from calve.columns.infer import infer
 from calve.event.columns import MALFORMED, TYPED
 from calve.sources.file.codec import FilePart, divisible, read_part
+from calve.sources.file.codec_settings import CodecSettings, OrcCodec
 from calve.sources.file.orc import _DAMAGED, _watched
-from calve.sources.file.settings import CodecSettings, FileSettings, OrcCodec
+from calve.sources.file.settings import FileSettings
 
 ROWS = 5000
 AT = dt.datetime(2026, 1, 2, 3, 4, 5, 678901)

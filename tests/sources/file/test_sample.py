@@ -12,8 +12,9 @@ import pytest
 
 from calve.errors import SourceError
 from calve.sources.file import sample
+from calve.sources.file.codec_settings import CodecSettings, NewlineCodec
 from calve.sources.file.sample import read_bytes, sample_lines, shown_name
-from calve.sources.file.settings import CodecSettings, FileSettings, NewlineCodec
+from calve.sources.file.settings import FileSettings
 
 FILES = {
     "csv": [{"a": "1", "b": "x"}],

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from calve.sources.file.codec import FilePart, read_part
-from calve.sources.file.settings import CodecSettings, FileSettings, NewlineCodec
+from calve.sources.file.codec_settings import CodecSettings, NewlineCodec
+from calve.sources.file.settings import FileSettings
 from calve.sources.http import body as body_module
 from calve.sources.http.body import NOT_AN_ARRAY, gunzip, split, split_exactly, split_text
 from calve.sources.http.message import RequestRefusedError

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Literal
+from typing import ClassVar, Literal
 
 from calve.errors import SettingsError
 from calve.expression import compile_format
@@ -52,6 +52,10 @@ def _check_path(text: str) -> None:
 @dataclass(frozen=True)
 class FileSinkSettings(LineSettings):
     """Writes events to files of lines (NDJSON) in a folder or an object store, each event once."""
+
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "append": "each batch is a file of its own, and none is overwritten",
+    }
 
     path: str = option(
         doc="The folder, e.g. `out/orders`, `s3://bucket/orders` or `out/region=${/region}`; with `${…}` each event "

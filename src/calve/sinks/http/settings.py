@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import ClassVar, Literal
 from urllib.parse import urlsplit
 
 from calve.errors import SettingsError
@@ -64,6 +64,18 @@ class HttpSinkAuthentication:
 @dataclass(frozen=True)
 class HttpSinkSettings(LineSettings):
     """Posts events to an HTTP server, in order; a request that may have arrived is sent again with the same key."""
+
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("connection_timeout", "request_timeout"), "timeout decides"),
+        "http_retry_interval": "Calve waits by itself, longer each time",
+        "max_retries": "a request is repeated until it is answered",
+        "insecure_skip_verify": "insecure decides",
+        "threshold": "max_events, max_request_size and flush_interval decide",
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("aws", "aws_sigv4_service_name"), "is not supported: requests are not signed"),
+        "custom_headers": "is headers here: {name: value}",
+    }
 
     url: str = option(doc="Where to, e.g. `https://example.com/events`.", minimum=1, check=_check_url)
     method: Literal["POST", "PUT"] = option("POST", "The method of the requests.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Literal
+from typing import ClassVar, Literal
 
 import pyarrow as pa
 
@@ -45,6 +45,18 @@ def _check_columns(names: list[str]) -> None:
 class TargetTopic:
     """A topic, and how it is created."""
 
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "max_message_bytes": "topic_properties: {max.message.bytes: …} sets it",
+        **dict.fromkeys(
+            ("metadata_max_age", "reconnect_backoff", "retry_backoff"),
+            "librdkafka's limits hold; client_properties can set them",
+        ),
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        "retention_period": "is not supported: topic_properties: {retention.ms: …}",
+        "serde_format": "is not supported here: set serde_format of the sink",
+    }
+
     name: str = option(doc="The topic, as in `topic`.", minimum=1, check=_check_topic)
     create_topic: bool = option(False, "Create a topic that does not exist.")
     number_of_partitions: int | None = option(None, "Partitions of a new topic. Default: the broker's.", minimum=1)
@@ -55,6 +67,15 @@ class TargetTopic:
 @dataclass(frozen=True)
 class KafkaSinkSettings(KafkaAccess, SinkSettings):
     """Sends events to Kafka topics. Who reads committed records gets each exactly once, those of a key in order."""
+
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "thread_wait_time": "Calve's tasks send",
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        "aws": (
+            "is not supported: name the brokers of MSK in bootstrap_servers, and a user in authentication.sasl.scram"
+        ),
+    }
 
     bootstrap_servers: str | list[str] = option(doc="Brokers for the first connection, as host:port.", minimum=1)
     topic: str | TargetTopic = option(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from calve.dead_letters.settings import FolderDeadLetters, prefix
 from calve.errors import SettingsError
@@ -47,6 +47,13 @@ def _check_action(text: str) -> None:
 class OpenSearchUser:
     """User and password."""
 
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("api_token", "client_certificate", "client_key"),
+            "is not supported: use username and password, or aws",
+        ),
+    }
+
     username: str = option(doc="The user.", minimum=1)
     password: str = option(doc="The password.", secret=True)
 
@@ -54,6 +61,15 @@ class OpenSearchUser:
 @dataclass(frozen=True)
 class AwsSigning:
     """Signs requests for Amazon OpenSearch; credentials are those that AWS's own tools find."""
+
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "sts_header_overrides": "requests to STS have no headers of their own",
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        "serverless_options": "is not supported: let an administrator grant the collection's network access",
+        "semantic_enrichment": "is not supported: an ingest pipeline of the index can do it (pipeline)",
+        "resource_name": "is for semantic_enrichment, which is not supported",
+    }
 
     sigv4: bool = option(True, "`false`: requests are not signed.")
     region: str = option("", "The region. Default: that of the environment or the profile.")
@@ -85,6 +101,31 @@ class Action:
 @dataclass(frozen=True)
 class OpenSearchSettings(SinkSettings):
     """Writes events to OpenSearch indexes, each exactly once; an older event never overwrites a newer one."""
+
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("estimate_bulk_size_using_compression", "max_local_compressions_for_estimation"),
+            "bulk_size counts before compression",
+        ),
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        "api_token": "is not supported: use username and password, or aws",
+        **dict.fromkeys(
+            ("aws_region", "aws_sigv4", "aws_sts_role_arn", "aws_sts_external_id", "aws_sts_header_overrides"),
+            "is deprecated: write aws: {region: …, sts_role_arn: …}",
+        ),
+        "serverless": "is deprecated: write aws: {serverless: true}",
+        "serverless_options": "is not supported: let an administrator grant the collection's network access",
+        "distribution_version": "is not supported: OpenSearch 1 to 3 are written to, no older Elasticsearch",
+        "dlq_file": "is dlq here: a folder or an object-store prefix",
+        "document_root_key": "is not supported: select_entries chooses fields, rename_keys moves them to the top",
+        "ism_policy_file": "is not supported: create the policy in OpenSearch, with an ism_template for the index",
+        "path_prefix": "is not supported: write the path into hosts, e.g. https://name:9200/prefix",
+        "proxy": "is not supported: name the proxy's own address in hosts",
+        "pull_indexing": "is not supported: a sink kafka can feed it",
+        "query_lookup": "is not supported: the document's version keeps repeated events out",
+        "script": "is not supported: use an action, or an ingest pipeline (pipeline)",
+    }
 
     hosts: list[str] = option(
         doc="The nodes, as `https://name:9200`. If one does not answer, Calve uses the next.",

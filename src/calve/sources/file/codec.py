@@ -12,6 +12,16 @@ import pyarrow.compute as pc
 from calve.event.columns import EVENT, MALFORMED
 from calve.event.json_text import to_json
 from calve.sources.file.avro import read_avro
+from calve.sources.file.codec_settings import (
+    AvroCodec,
+    CodecSettings,
+    CsvCodec,
+    JsonCodec,
+    NdjsonCodec,
+    NewlineCodec,
+    OrcCodec,
+    ParquetCodec,
+)
 from calve.sources.file.delimited import read_csv
 from calve.sources.file.lines import read_lines
 from calve.sources.file.multiline import AHEAD_BYTES, EventJoiner, read_events
@@ -19,17 +29,7 @@ from calve.sources.file.orc import read_orc
 from calve.sources.file.parquet import read_parquet
 from calve.sources.file.paths import readable
 from calve.sources.file.rows import FileBatches
-from calve.sources.file.settings import (
-    AvroCodec,
-    CodecSettings,
-    CsvCodec,
-    FileSettings,
-    JsonCodec,
-    NdjsonCodec,
-    NewlineCodec,
-    OrcCodec,
-    ParquetCodec,
-)
+from calve.sources.file.settings import FileSettings
 from calve.sources.file.stream import BlockStream, FileLines, Plain, Unpacked, compression_of, strip_suffix
 from calve.sources.file.values import read_values
 

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from calve.observe.log import Log
 from calve.sources.file.codec import codec_of
+from calve.sources.file.codec_settings import CsvCodec
 from calve.sources.file.glob_paths import local_paths
 from calve.sources.file.paths import shown
-from calve.sources.file.settings import CsvCodec, FileSettings
+from calve.sources.file.settings import FileSettings
 from calve.sources.file.stream import compression_of, head
 
 __all__ = ["HeaderCheck", "OtherDelimiter", "other_delimiter"]

@@ -6,9 +6,9 @@ import csv
 import io
 from dataclasses import dataclass
 
+from calve.sources.file.codec_settings import CsvCodec
 from calve.sources.file.encoding import has_marks, unmarked
 from calve.sources.file.rows import repetition
-from calve.sources.file.settings import CsvCodec
 
 __all__ = ["Header"]
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from calve.sources.file.settings import CsvCodec
+from calve.sources.file.codec_settings import CsvCodec
 
 __all__ = ["RECORD_BYTES", "CsvPiece", "RecordSplitter"]
 

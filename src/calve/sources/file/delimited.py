@@ -14,12 +14,12 @@ from calve.arrays import Mask
 from calve.event.json_text import inferred_json, to_json
 from calve.event.typed_schema import declaration
 from calve.observe.humanize import many
+from calve.sources.file.codec_settings import CsvCodec
 from calve.sources.file.csv_header import Header
 from calve.sources.file.csv_records import RECORD_BYTES, CsvPiece, RecordSplitter
 from calve.sources.file.encoding import MARKED, has_marks, is_utf8, marked, to_utf8, unmarked
 from calve.sources.file.lines import BOM
 from calve.sources.file.rows import FileBatches
-from calve.sources.file.settings import CsvCodec
 from calve.sources.file.stream import BlockStream
 
 __all__ = ["read_csv"]

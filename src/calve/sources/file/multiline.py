@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from calve.arrays import pack_texts
+from calve.sources.file.codec_settings import line_beginning
 from calve.sources.file.lines import BOM, LINE_BYTES
 from calve.sources.file.rows import FileBatches
-from calve.sources.file.settings import line_beginning
 from calve.sources.file.stream import BlockStream
 
 __all__ = ["AHEAD_BYTES", "EVENT_BYTES", "EventJoiner", "beginnings", "read_events"]

@@ -13,16 +13,9 @@ from calve.errors import SettingsError, SourceError
 from calve.event.columns import EVENT, MALFORMED
 from calve.event.typed import with_text
 from calve.sources.file.codec import FilePart, codec_of, read_part
+from calve.sources.file.codec_settings import AvroCodec, CodecSettings, NdjsonCodec, OrcCodec, ParquetCodec
 from calve.sources.file.rows import SCHEMA
-from calve.sources.file.settings import (
-    AvroCodec,
-    CodecSettings,
-    FileSettings,
-    FormatSettings,
-    NdjsonCodec,
-    OrcCodec,
-    ParquetCodec,
-)
+from calve.sources.file.settings import FileSettings, FormatSettings
 from calve.sources.settings import SourceSettings
 
 __all__ = ["SAMPLE_BYTES", "is_text", "read_bytes", "sample_lines", "sample_values", "shown_name", "with_keys"]

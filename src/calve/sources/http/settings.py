@@ -80,6 +80,17 @@ class HttpAuthentication:
 class ListenerSettings(SourceSettings):
     """The options of every source that receives requests over HTTP and stores them until they are committed."""
 
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(("acm_certificate_timeout_millis", "acm_certificate_timeout"), "certificates are files"),
+        "aws_region": "certificates are files, so AWS is not asked",
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("use_acm_certificate_for_ssl", "acm_certificate_arn", "acm_private_key_password"),
+            "is not supported: set ssl_certificate_file and ssl_key_file",
+        ),
+    }
+
     accepts: ClassVar[bool] = True
     replicates: ClassVar[bool] = True
     remembers: ClassVar[Mapping[str, StateForm]] = {"": StateForm.DISK_LOG}
@@ -243,6 +254,10 @@ class ListenerSettings(SourceSettings):
 @dataclass(frozen=True)
 class HttpSettings(ListenerSettings):
     """Receives JSON (arrays, objects, NDJSON) and lines of text over HTTP; stores events until they are committed."""
+
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        "codec": "is not needed: bodies are JSON, NDJSON or lines of text, by their Content-Type; leave it out",
+    }
 
     path: str = option(
         "/log/ingest", "Path that accepts events; `${pipelineName}` is replaced by the name of the pipeline."

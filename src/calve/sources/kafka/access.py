@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from calve.network.host_names import is_loopback
 from calve.settings import option
@@ -35,6 +35,13 @@ def topic_fault(name: str) -> str | None:
 class Encryption:
     """TLS between Calve and the brokers."""
 
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("trust_store_file_path", "trust_store_password"),
+            "is for Java: give the authority's PEM file as certificate",
+        ),
+    }
+
     type: Literal["ssl", "none"] = option("ssl", "Whether TLS is used.")
     certificate: str | None = option(None, "The CA certificate for the brokers: a PEM file or its content.")
     insecure: bool = option(False, "Do not verify the brokers' certificates.")
@@ -58,6 +65,18 @@ class ScramLogin(Login):
 @dataclass(frozen=True)
 class Sasl:
     """How Calve logs in."""
+
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "ssl_endpoint_identification_algorithm": (
+            "the name of a broker is always verified, except with encryption: {insecure: true}"
+        ),
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("aws_msk_iam", "azure_federated", "oauth"),
+            "is not an option here: use scram, plaintext or a certificate, or set the mechanism in client_properties",
+        ),
+    }
 
     plaintext: Login | None = option(None, "User and password (SASL/PLAIN).", aliases=("plain",))
     scram: ScramLogin | None = option(None, "User and password (SASL/SCRAM); the password is never sent.")

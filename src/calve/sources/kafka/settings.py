@@ -58,6 +58,23 @@ def _check_pattern(text: str) -> None:
 class TopicSettings:
     """One topic, or all that match a pattern, and how their records become events."""
 
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "client_id": "client_properties: {client.id: …} sets it",
+        **dict.fromkeys(
+            (
+                "connections_max_idle",
+                "fetch_max_bytes",
+                "fetch_max_wait",
+                "fetch_min_bytes",
+                "max_partition_fetch_bytes",
+                "reconnect_backoff",
+                "retry_backoff",
+            ),
+            "librdkafka's limits hold; client_properties can set them",
+        ),
+        "metadata_max_age": "metadata_refresh decides",
+    }
+
     name: str | None = option(None, "The topic; it must exist.", minimum=1, maximum=249)
     pattern: str | None = option(
         None,
@@ -114,6 +131,19 @@ class TopicSettings:
 @dataclass(frozen=True)
 class KafkaSettings(KafkaAccess, SourceSettings):
     """Reads Kafka topics, each record exactly once."""
+
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("acknowledgments_expiry_reset", "acknowledgments_timeout"),
+            "progress always follows the commits",
+        ),
+        "client_dns_lookup": "all addresses of a name are tried",
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        "aws": (
+            "is not supported: name the brokers of MSK in bootstrap_servers, and a user in authentication.sasl.scram"
+        ),
+    }
 
     origin: ClassVar[tuple[str, ...]] = ("kafka_topic", "kafka_partition")
     record_time: ClassVar[str] = "kafka_timestamp"

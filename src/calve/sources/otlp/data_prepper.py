@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any, ClassVar, Literal
@@ -21,10 +21,24 @@ _PATH = "Path of requests; `${pipelineName}` is replaced."
 class OneSignalSettings(ListenerSettings):
     """Receives one signal of OpenTelemetry over HTTP, by Data Prepper's keys; see `otlp`."""
 
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "partition_keys": "it is for buffers, which Calve does not need",
+        "acmCertIssueTimeOutMillis": "certificates are files",
+        "awsRegion": "certificates are files, so AWS is not asked",
+        "max_connection_age": "connections stay",
+        "connection_drain_duration": "open requests are answered before the end",
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("acmCertificateArn", "acmPrivateKeyPassword", "sslCertAndKeyFileInS3", "ssl_cert_and_key_file_in_s3"),
+            "is not supported: set ssl_certificate_file and ssl_key_file",
+        ),
+    }
+
     signal: ClassVar[str]
     standard_path: ClassVar[str]
 
-    path: str | None = option(None, f"{_PATH} Default: the path of OTLP, e.g. `/v1/logs`.")
+    path: str | None = option(None, f"{_PATH} Default: the path of OTLP, e.g. `/v1/logs`.", aliases=("http_path",))
     promote: list[str] = option([], PROMOTE)
     output_format: Literal["otel", "opensearch"] = option(
         "otel", "Only `otel`: the columns are those of OpenTelemetry. Data Prepper's default is opensearch."

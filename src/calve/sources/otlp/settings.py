@@ -28,6 +28,21 @@ _PATH = "Path of requests with {}; `null`: they are not accepted. `${{pipelineNa
 class OtlpSourceSettings(ListenerSettings):
     """Receives logs, traces and metrics of OpenTelemetry over HTTP; stores them until they are committed."""
 
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "unframed_requests": "requests over HTTP are always accepted",
+        "proto_reflection_service": "it is for tools of gRPC",
+        "retry_info": "answers have their own Retry-After",
+        "max_connection_age": "connections stay",
+        "connection_drain_duration": "open requests are answered before the end",
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("logs_output_format", "traces_output_format", "metrics_output_format"),
+            "is not needed: the columns are those of OpenTelemetry; leave it out",
+        ),
+        "ssl_cert_and_key_file_in_s3": "is not supported: set ssl_certificate_file and ssl_key_file",
+    }
+
     table_defaults: ClassVar[Mapping[str, list[str]]] = {
         "partition_by": ["day(timestamp)"],
         "sort_by": ["service_name", "timestamp"],

@@ -54,6 +54,8 @@ class ObjectListing:
         self.has_known = False
         for entry in self._scan.buckets:
             for s3_object in listed(self._aws, entry.bucket):
+                if not self._scan.is_chosen(entry.bucket, s3_object.modified):
+                    continue
                 if s3_object.identity in earlier:
                     self.has_known = True
                 elif not (s3_object.size_bytes == 0 and s3_object.key.endswith("/")):

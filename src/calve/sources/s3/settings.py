@@ -5,24 +5,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Literal
 
 import pyarrow as pa
 
+from calve.errors import SettingsError
 from calve.settings import option
-from calve.sources.file.settings import CodecSettings, FormatSettings
+from calve.sources.file.codec_settings import CodecSettings
+from calve.sources.file.settings import FormatSettings
 from calve.sources.s3.attributes import METADATA
 from calve.sources.settings import StateForm
 
 __all__ = ["SETTINGS", "AwsAccount", "Bucket", "BucketEntry", "Filter", "S3SourceSettings", "Scan", "Scheduling", "Sqs"]
 
 _UNUSED = "Accepted for compatibility with Data Prepper; no effect"
+_SELECTION = "Objects are read, and their metadata are attributes of events; `metadata_only` is refused."
+DataSelection = Literal["data_only", "data_and_metadata", "metadata_only"]
 
 
 @dataclass(frozen=True)
 class AwsAccount:
     """Region and credentials; what is missing comes from the environment, as for AWS tools."""
+
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "sts_header_overrides": "requests to STS have no headers of their own",
+    }
 
     region: str | None = option(None, "Region of the buckets and of the queue.")
     endpoint: str | None = option(None, "Address of an S3 store other than AWS, e.g. http://localhost:9000.")
@@ -47,12 +55,44 @@ class Filter:
     exclude_suffix: list[str] | None = option(None, "No keys that end with one of these.", minimum=1)
 
 
+def _check_time(text: str | None) -> object:
+    try:
+        return None if text is None else _nanoseconds(text)
+    except ValueError:
+        raise SettingsError("is no time; write it as 2026-01-31T18:00:00, without an offset UTC") from None
+
+
+def _nanoseconds(text: str) -> int:
+    """Return a time in nanoseconds since 1970.
+
+    Raises:
+        ValueError: It is none.
+    """
+    time = datetime.fromisoformat(text)
+    return int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() * 1_000_000) * 1000
+
+
+def _check_selection(selection: str) -> None:
+    if selection == "metadata_only":
+        raise SettingsError("metadata_only is not supported: Calve reads the objects; leave it out")
+
+
 @dataclass(frozen=True)
 class Bucket:
     """A bucket, and which of its objects are read."""
 
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        "range": (
+            "is not supported: a listing that depends on the clock cannot be repeated; write start_time and end_time"
+        ),
+        "processing_conditions": "is not supported: leave objects out by filter, and events by drop_events",
+    }
+
     name: str = option(doc="The name of the bucket.", minimum=3)
     filter: Filter = option(Filter(), "Which objects are read. Default: all.")
+    start_time: str | None = option(None, "As in `scan`, for this bucket.", check=_check_time)
+    end_time: str | None = option(None, "As in `scan`, for this bucket.", check=_check_time)
+    data_selection: DataSelection = option("data_and_metadata", _SELECTION, check=_check_selection)
 
     @property
     def bucket(self) -> str:
@@ -76,6 +116,10 @@ class BucketEntry:
 class Scheduling:
     """How often buckets are listed."""
 
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        "count": "is not supported: calve run --once lists one time; else Calve lists again until it stops",
+    }
+
     interval: timedelta = option(
         timedelta(minutes=1), "The time between two listings.", minimum=timedelta(milliseconds=10)
     )
@@ -85,13 +129,45 @@ class Scheduling:
 class Scan:
     """Finds objects by listing buckets."""
 
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "acknowledgment_timeout": "progress always follows the commits",
+        "folder_partitions": "Spark's tasks share the objects",
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        "range": (
+            "is not supported: a listing that depends on the clock cannot be repeated; write start_time and end_time"
+        ),
+    }
+
     buckets: list[BucketEntry] = option(doc="The buckets.", minimum=1)
     scheduling: Scheduling = option(Scheduling(), "How often they are listed; Calve lists them again until it stops.")
+    start_time: str | None = option(
+        None,
+        "Only objects that were written after this time, e.g. `2026-01-31T18:00:00`; without an offset it is UTC.",
+        check=_check_time,
+    )
+    end_time: str | None = option(None, "Only objects that were written before this time.", check=_check_time)
+
+    def is_chosen(self, bucket: Bucket, modified: int) -> bool:
+        """Return whether an object was written in the time of its bucket.
+
+        Args:
+            bucket: The bucket; a time of its own replaces that of the scan.
+            modified: When, in nanoseconds since 1970.
+        """
+        start, end = bucket.start_time or self.start_time, bucket.end_time or self.end_time
+        return (start is None or modified > _nanoseconds(start)) and (end is None or modified < _nanoseconds(end))
 
 
 @dataclass(frozen=True)
 class Sqs:
     """Finds objects by the notifications in a queue of SQS."""
+
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "max_receive_attempts": "Calve asks again until there is an answer",
+        "shutdown_timeout": "a batch that is not committed is repeated",
+        "visibility_duplicate_protection_timeout": "the timeout is extended until the commit",
+    }
 
     queue_url: str = option(doc="The address of the queue, as AWS shows it.", minimum=1)
     maximum_messages: int = option(10, "The most messages of one request.", minimum=1, maximum=10)
@@ -126,6 +202,18 @@ class Sqs:
 class S3SourceSettings(FormatSettings):
     """Reads objects of S3, each exactly once: those of listed buckets, or those that a queue announces."""
 
+    IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
+        "backoff_time": "Calve waits by itself",
+        "disable_s3_metadata_in_event": "metadata are no fields, unless metadata_root_key is set",
+    }
+    REFUSED_KEYS: ClassVar[Mapping[str, str]] = {
+        "s3_select": (
+            "is not supported, and AWS gives it to no new customer: objects are read whole; choose rows by "
+            "drop_events, columns by select_entries"
+        ),
+        "filters": "is not supported: filter the notifications of the bucket by prefix and suffix",
+    }
+
     remembers: ClassVar[Mapping[str, StateForm]] = {"": StateForm.LIST}
 
     notification_type: Literal["sqs"] | None = option(None, "`sqs`, with `sqs`.")
@@ -146,6 +234,7 @@ class S3SourceSettings(FormatSettings):
     metadata_root_key: str | None = option(
         None, "Add the fields `bucket` and `key` to events, below this key, e.g. `s3/`. Empty: beside the others."
     )
+    data_selection: DataSelection = option("data_and_metadata", _SELECTION, check=_check_selection)
     default_bucket_owner: str | None = option(None, "Refused: a policy of the role checks the owner of buckets.")
     bucket_owners: dict[str, Any] | None = option(None, "Refused, as `default_bucket_owner`.")
     disable_bucket_ownership_validation: bool = option(True, f"{_UNUSED}: the policy of the role decides.")

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from calve.sources.file import source
-from calve.sources.file.settings import CodecSettings, FileSettings, MultilineCodec, NewlineCodec
+from calve.sources.file.codec_settings import CodecSettings, MultilineCodec, NewlineCodec
+from calve.sources.file.settings import FileSettings
 from calve.sources.file.tail.source import TailSource
 from calve.sources.source import Planned
 from calve.state.local_folder import LocalFolder

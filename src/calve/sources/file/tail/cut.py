@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from calve.sources.file.codec_settings import line_beginning
 from calve.sources.file.multiline import EVENT_BYTES, beginnings
-from calve.sources.file.settings import line_beginning
 
 __all__ = ["Cutter"]
 

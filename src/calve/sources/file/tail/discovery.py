@@ -9,8 +9,9 @@ from pathlib import Path
 
 from calve.observe.log import Log
 from calve.sources.file.codec import codec_of
+from calve.sources.file.codec_settings import CodecSettings
 from calve.sources.file.paths import local_path, portable, real_path, shown
-from calve.sources.file.settings import CodecSettings, FileSettings
+from calve.sources.file.settings import FileSettings
 from calve.sources.file.storage import Storage, absolute
 from calve.sources.file.tail.followed import FollowedFile
 

@@ -70,13 +70,15 @@ def test_below_its_depth_parse_ion_leaves_structs_as_json() -> None:
     ]
 
 
-def test_write_json_keeps_the_text_of_values() -> None:
+def test_write_json_keeps_digits_and_texts_but_no_white_space() -> None:
     outcome = run(
         [{"write_json": {"source": "details", "target": "text"}}, {"write_json": {"source": "payload"}}],
-        '{"details": {"n": 1.50}, "payload": "a"}',
+        '{"details": {"n": 1.50, "s": " \\\\\\" [ "}, "payload": "a"}',
         "{}",
     )
-    assert outcome.texts == ['{"details":{"n": 1.50},"payload":"\\"a\\"","text":"{\\"n\\": 1.50}"}', "{}"]
+    assert outcome.events[0]["text"] == r'{"n":1.50,"s":" \\\" [ "}'
+    assert outcome.events[0]["payload"] == '"a"'
+    assert outcome.texts[1:] == ["{}"]
 
 
 def test_decompress() -> None:

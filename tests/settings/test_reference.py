@@ -14,6 +14,7 @@ def test_the_reference_has_a_section_for_the_pipeline_and_each_plugin(plugins: P
         "## Sink `every`",
         "## Sink `strict`",
         "## Accepted for compatibility",
+        "## Refused",
     ]
 
 

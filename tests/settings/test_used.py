@@ -19,6 +19,7 @@ ACCEPTED = "Accepted"
 """How the meaning of an option begins that Data Prepper has, and that has no effect here."""
 WITHOUT = {
     "Aggregate.local_mode",
+    "Bucket.data_selection",
     "Date.locale",
     "Date.origination_timestamp_to_metadata",
     "FileSettings.record_type",
@@ -67,6 +68,7 @@ WITHOUT = {
     "S3DeadLetters.sts_header_overrides",
     "S3SourceSettings.acknowledgments",
     "S3SourceSettings.buffer_timeout",
+    "S3SourceSettings.data_selection",
     "S3SourceSettings.disable_bucket_ownership_validation",
     "S3SourceSettings.notification_source",
     "S3SourceSettings.records_to_accumulate",

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Literal
 
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, FieldKey, json_of, keys, opened
+from calve.processors.fields import MISSING, Event, FieldKey, compact_json_of, keys, opened
 from calve.processors.parse import DEPTH, ParseText, with_text_below
 from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
 from calve.processors.xml import InvalidXmlError, xml_entries
@@ -55,7 +55,7 @@ class ParseIon(ParseText):
 
 @dataclass(frozen=True)
 class WriteJson:
-    """Writes a value as JSON text."""
+    """Writes a value as JSON text, without white space."""
 
     source: str = option(doc="The key of the value.", check=FieldKey.checked)
     target: str | None = option(None, "The key of the text; without it the text replaces the value.")
@@ -69,7 +69,7 @@ class WriteJson:
         value = source.get(event)
         if value is MISSING:
             return False
-        if not target.put(event, json_of(value)):
+        if not target.put(event, compact_json_of(value)):
             raise ProcessorError("a value on the way to this key is not an object", target.dotted)
         return True
 

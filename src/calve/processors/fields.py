@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import re
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +20,7 @@ __all__ = [
     "MISSING",
     "Event",
     "FieldKey",
+    "compact_json_of",
     "decode_event",
     "decode_list",
     "encode",
@@ -43,6 +45,8 @@ decode_event = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 decode_list = msgspec.json.Decoder(list[msgspec.Raw]).decode
 _decode_text = msgspec.json.Decoder(str).decode
 encode = msgspec.json.Encoder().encode
+_SPACE = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")|[ \t\r\n]+', re.DOTALL)
+"""A string, or white space outside of strings."""
 _WORDS: dict[bytes, bool | None] = {b"true": True, b"false": False, b"null": None}
 
 
@@ -73,6 +77,11 @@ def number(text: str) -> msgspec.Raw:
 def json_of(value: Any) -> str:
     """Return a value as JSON text."""
     return value if type(value) is Number else encode(value).decode()
+
+
+def compact_json_of(value: Any) -> str:
+    """Return a value as JSON text without white space; numbers and strings stay as they are written."""
+    return _SPACE.sub(lambda match: match[1] or "", json_of(value))
 
 
 def text_of(value: Any) -> str:

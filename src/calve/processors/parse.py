@@ -13,7 +13,7 @@ import msgspec
 
 from calve.processors.events import copied_event
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, FieldKey, decode_event, json_of, keys, opened
+from calve.processors.fields import MISSING, Event, FieldKey, compact_json_of, decode_event, keys, opened
 from calve.processors.key_names import normalized_key, replace_keys
 from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep, SplitStep
 from calve.settings.option import option
@@ -137,7 +137,7 @@ def with_text_below(entries: Event, depth: int) -> Event:
     for name, value in entries.items():
         if type(value) is dict or (type(value) is msgspec.Raw and bytes(value).startswith(b"{")):
             if depth == 1:
-                entries[name] = msgspec.json.format(json_of(value), indent=-1)
+                entries[name] = compact_json_of(value)
             else:
                 entries[name] = with_text_below(opened(value), depth - 1)
     return entries

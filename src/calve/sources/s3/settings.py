@@ -20,7 +20,7 @@ from calve.sources.settings import StateForm
 __all__ = ["SETTINGS", "AwsAccount", "Bucket", "BucketEntry", "Filter", "S3SourceSettings", "Scan", "Scheduling", "Sqs"]
 
 _UNUSED = "Accepted for compatibility with Data Prepper; no effect"
-_SELECTION = "Objects are read, and their metadata are attributes of events; `metadata_only` is refused."
+_SELECTION = f"{_UNUSED}: objects are read, and their metadata are attributes of events; `metadata_only` is refused."
 DataSelection = Literal["data_only", "data_and_metadata", "metadata_only"]
 
 

@@ -1,10 +1,11 @@
-"""Masks of three columns, and five cheap processors, on the changes of a PostgreSQL table, beside none.
+"""Masks of three columns, and five cheap processors, on changes of a table, beside none: PostgreSQL's and Debezium's.
 
     make bench-masks BENCH=5
 
-Inserts, updates and deletes of nine columns are read from messages as the server sends them, and written by their key.
-Runs the executors' path as it is (read, mask, process, convert, write), in one process, without Spark and without a
-commit; all take turns. Medians of CPU microseconds a change, and their ratio.
+Inserts, updates and deletes of nine columns are read from messages as the server sends them, or from Debezium's JSON,
+and written by their key. Runs the executors' path as it is (read, mask, process, convert, write), in one process,
+without Spark and without a commit; all take turns. Medians of CPU microseconds a change, and of their ratios to the
+task without in the same round.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ import numpy as np
 import pyarrow as pa
 
 from calve.dead_letters.rejects import DeadLetterLocation
-from calve.event.columns import OPERATION
+from calve.event.columns import EVENT, OPERATION
+from calve.event.envelope.decoder import Envelopes as DebeziumEnvelopes
 from calve.expression import compile_format
 from calve.pipeline.masking import masks_of, without_masks
 from calve.pipeline.plugins import PLUGINS
@@ -40,7 +42,7 @@ from calve.sources.database.table import Column, DatabaseTable
 from calve.sources.postgres.protocol import pgoutput
 from calve.sources.postgres.reader import PostgresReader
 from calve.sources.postgres.settings import PostgresSettings
-from calve.sources.source import Split
+from calve.sources.source import Reader, Split
 from calve.table.loaded import Table
 from calve.task.job import Job
 from calve.task.task import run_task
@@ -91,29 +93,72 @@ class Messages(PostgresReader):
             yield from self._of_changes(changes, Split({"until": 0}))
 
 
-def messages() -> pa.Array:
-    """Make the messages: of four changes two are inserts, one an update, and one a delete."""
-    rnd = random.Random(1)
+@dataclass(frozen=True)
+class Envelopes:
+    """Reads envelopes that are there, instead of those of a topic."""
 
-    def row(key: int) -> list[bytes | None]:
+    envelopes: pa.Array
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the envelopes."""
+        for start in range(0, CHANGES, ROWS):
+            yield pa.record_batch({EVENT: self.envelopes.slice(start, ROWS)})
+
+
+def rows() -> Iterator[tuple[int, list[str] | None]]:
+    """Yield the key of each change, and its row: of four changes two are inserts, one an update, and one a delete."""
+    rnd = random.Random(1)
+    for number in range(CHANGES):
+        if number % 4 == 3:
+            yield number - 1, None
+            continue
         born = f"19{rnd.randrange(60, 99)}-0{rnd.randrange(1, 9)}-1{rnd.randrange(9)}"
         texts = f"user{rnd.randrange(10**9)}@example.com", rnd.randrange(10**15, 10**16), born
         salary, name = f"{rnd.randrange(10**8) / 100:.2f}", f"Person {rnd.randrange(10**6)}"
         changed = f"2026-11-28 01:02:03.{rnd.randrange(10**6):06}+00"
+        key = number - number % 4 // 2
         values = key, *texts, salary, name, "called twice, no answer", rnd.randrange(1000), changed
-        return [str(value).encode() for value in values]
-
-    def message(number: int) -> bytes:
-        head = struct.pack(">I", SHOP.oid)
-        if number % 4 == 3:
-            key = str(number - 1).encode()
-            return b"D" + head + b"K" + pgoutput.packed([key, *[None] * (len(COLUMNS) - 1)])
-        return (b"IIU"[number % 4 : number % 4 + 1]) + head + b"N" + pgoutput.packed(row(number - number % 4 // 2))
-
-    return pa.array([message(number) for number in range(CHANGES)], pa.binary())
+        yield key, [str(value) for value in values]
 
 
-def microseconds(way: str, made: pa.Array, folder: str) -> float:
+def message(number: int, key: int, row: list[str] | None) -> bytes:
+    """Return a change as PostgreSQL sends it."""
+    head = struct.pack(">I", SHOP.oid)
+    if row is None:
+        return b"D" + head + b"K" + pgoutput.packed([str(key).encode(), *[None] * (len(COLUMNS) - 1)])
+    return b"IIU"[number % 4 : number % 4 + 1] + head + b"N" + pgoutput.packed([text.encode() for text in row])
+
+
+def envelope(number: int, key: int, row: list[str] | None) -> bytes:
+    """Return a change as Debezium tells it."""
+    fields = {"id": str(key)} if row is None else dict(zip(KINDS, row, strict=True))
+    body = {name: int(text) if KINDS[name] in ("long", "int") else text for name, text in fields.items()}
+    source = {
+        "version": "3.0.0.Final",
+        "connector": "postgresql",
+        "name": "shop",
+        "ts_ms": 1767225600000,
+        "lsn": number,
+    }
+    images = {"before": body if row is None else None, "after": None if row is None else body}
+    about = {**source, "lsn": number, "db": "d", "schema": "public", "table": "people"}
+    return json.dumps(
+        {**images, "source": about, "op": "ccud"[number % 4], "ts_ms": 1767225600123}, separators=(",", ":")
+    ).encode()
+
+
+def readers(folder: str) -> dict[str, Reader]:
+    """Make the changes; return who reads them, by stream."""
+    changes = [(number, *change) for number, change in enumerate(rows())]
+    source = PostgresSettings(host="h", database="d", username="u", password="p")
+    messages = pa.array([message(*change) for change in changes], pa.binary())
+    return {
+        "postgres": Messages(source, folder, "bench", frozenset((OPERATION,)), messages),
+        "debezium": Envelopes(pa.array([envelope(*change) for change in changes], pa.binary())),
+    }
+
+
+def microseconds(stream: str, way: str, reader: Reader, folder: str) -> float:
     """Run one task; return its CPU time per change."""
     pipeline = {"source": {"http": {}}, "sink": [{"iceberg": {"table_identifier": "x.y"}}], "processor": WAYS[way]}
     [settings] = parse_text(json.dumps({"bench": pipeline}), PLUGINS).pipelines
@@ -129,28 +174,31 @@ def microseconds(way: str, made: pa.Array, folder: str) -> float:
         changes=True,
         identifier_columns=("id",),
     )
-    source = PostgresSettings(host="h", database="d", username="u", password="p")
-    reader = Messages(source, folder, "bench", frozenset((OPERATION,)), made)
+    envelopes = None if stream == "postgres" else DebeziumEnvelopes(stream)
     start = time.process_time()
-    job = Job("bench", way, reader, (sink,), max_open_writers=4, masks=masks, processors=processors)
-    receipt = run_task(job, [Split({})], 0)
+    steps = {"envelopes": envelopes, "masks": masks, "processors": processors}
+    receipt = run_task(Job("bench", f"{stream}-{way}", reader, (sink,), max_open_writers=4, **steps), [Split({})], 0)
     used = time.process_time() - start
     assert isinstance(receipt, Receipt), receipt
-    print(f"  {way}: {used / CHANGES * 1e6:.2f}", {step: round(each, 2) for step, each in receipt.seconds.items()})
+    assert receipt.seen.events == CHANGES
+    assert not receipt.rejects, receipt.rejects
+    seconds = {step: round(seconds, 2) for step, seconds in receipt.seconds.items()}
+    print(f"  {stream}, {way}: {used / CHANGES * 1e6:.2f}", seconds)
     return used / CHANGES * 1e6
 
 
 def main(rounds: int) -> None:
     """Measure."""
-    made = messages()
-    figures: dict[str, list[float]] = {way: [] for way in WAYS}
     with tempfile.TemporaryDirectory() as folder:
+        by_stream = readers(folder)
+        figures: dict[tuple[str, str], list[float]] = {(stream, way): [] for stream in by_stream for way in WAYS}
         for number in range(rounds):
-            for way in [*WAYS][:: -1 if number % 2 else 1]:
-                figures[way].append(microseconds(way, made, f"{folder}/{number}-{len(way)}"))
-    medians = {way: statistics.median(found) for way, found in figures.items()}
-    for way, median in medians.items():
-        print(f"{way:26} {median:5.2f} µs a change   {median / medians['none']:4.2f}x")
+            for stream, way in [*figures][:: -1 if number % 2 else 1]:
+                used = microseconds(stream, way, by_stream[stream], f"{folder}/{number}-{stream}-{len(way)}")
+                figures[stream, way].append(used)
+    for (stream, way), each in figures.items():
+        ratio = statistics.median(used / none for used, none in zip(each, figures[stream, "none"], strict=True))
+        print(f"{stream:8} {way:26} {statistics.median(each):5.2f} µs a change   {ratio:4.2f}x")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ mod hmac;
 mod kafka;
 mod keys;
 mod mapped;
+mod masks;
 mod mysql;
 mod otlp;
 mod postgres;
@@ -26,7 +27,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::{ptr, slice, str};
 
 /// The version of these functions' signatures; Python refuses a library with another one.
-const VERSION: i32 = 21;
+const VERSION: i32 = 22;
 const PANICKED: i32 = -1;
 /// Of the processor's cache; and how many of an event are fetched.
 #[cfg(target_arch = "x86_64")]
@@ -87,7 +88,7 @@ fn exported(array: Array) -> ArrowArray {
 }
 
 /// Writes arrays where Python has room for them.
-unsafe fn give<const N: usize>(arrays: [Array; N], out: *mut ArrowArray) {
+unsafe fn give(arrays: impl IntoIterator<Item = Array>, out: *mut ArrowArray) {
     for (number, array) in arrays.into_iter().enumerate() {
         ptr::write(out.add(number), exported(array));
     }

@@ -94,6 +94,17 @@ pub fn quote(text: Text, out: &mut Vec<u8>) -> Fast<()> {
     Ok(())
 }
 
+/// Writes a text without escapes as `msgspec` does.
+pub fn quote_plain(text: &[u8], out: &mut Vec<u8>) {
+    out.push(b'"');
+    if text.iter().any(|&byte| byte < 32 || byte == b'"' || byte == b'\\') {
+        text.iter().for_each(|&byte| quote_byte(byte, out));
+    } else {
+        out.extend_from_slice(text);
+    }
+    out.push(b'"');
+}
+
 pub fn quote_byte(byte: u8, out: &mut Vec<u8>) {
     match byte {
         b'"' | b'\\' => out.extend([b'\\', byte]),

@@ -1,8 +1,9 @@
 //! What a step of a processor does to an event.
 
-use super::event::{quote, Event};
+use super::event::Event;
 use crate::parse::{Fast, NeedsExact, Number, Parser};
 use crate::spec::Spec;
+use crate::text::quote_plain;
 use std::io::Write;
 use std::ops::Range;
 
@@ -130,7 +131,7 @@ impl Edit {
                 if event.has(*to) && !overwrites {
                     return Ok(false);
                 }
-                let value = event.make(|out| quote(&text, out));
+                let value = event.make(|out| quote_plain(&text, out));
                 event.put(*to, value);
             }
             Edit::Delete(names) => return Ok(names.iter().filter(|&&name| event.remove(name).is_some()).count() > 0),
@@ -191,7 +192,7 @@ impl Change {
         let mut text = vec![];
         event.append(value, &mut text)?;
         let Some(kept) = self.changed(&mut text)? else { return Ok(false) };
-        let value = event.make(|out| quote(&text[kept], out));
+        let value = event.make(|out| quote_plain(&text[kept], out));
         event.put(name, value);
         Ok(true)
     }
@@ -249,7 +250,7 @@ impl Kind {
     fn write(self, text: &[u8], first: u8, out: &mut Vec<u8>) -> Fast<()> {
         let (is_text, is_boolean) = (first == b'"', first == b't' || first == b'f');
         match self {
-            Kind::String => quote(text, out),
+            Kind::String => quote_plain(text, out),
             Kind::Boolean => {
                 let is_true = match first {
                     b'"' if !text.is_ascii() => return Err(NeedsExact),

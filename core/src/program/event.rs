@@ -1,11 +1,10 @@
 //! An event as its top-level fields, while it is processed.
 
-use crate::parse::{Fast, NeedsExact, Parser};
-use crate::text::{quote_byte, Keys, Text};
+use crate::layout::Layout;
+use crate::parse::Fast;
+use crate::text::{quote_plain, Text};
 use std::ops::Range;
 
-/// So many keys are expected to come again in the next event.
-const MOST_KEYS: usize = 256;
 const NOWHERE: usize = usize::MAX;
 
 /// Where a value is: in the event as it came, or in what was made for it.
@@ -26,8 +25,8 @@ struct Member {
 pub struct Event<'a> {
     names: &'a [Vec<u8>],
     keys: Vec<Vec<u8>>,
-    /// The keys of the last event, none repeated, as they were written up to the colon, and which names they are.
-    layout: Vec<(Vec<u8>, usize)>,
+    /// Which names the keys are.
+    layout: Layout<usize>,
     text: &'a [u8],
     made: Vec<u8>,
     members: Vec<Member>,
@@ -39,13 +38,13 @@ impl<'a> Event<'a> {
     pub fn new(names: &'a [Vec<u8>]) -> Event<'a> {
         let quoted = |name: &Vec<u8>| {
             let mut key = vec![];
-            quote(name, &mut key);
+            quote_plain(name, &mut key);
             key
         };
         Event {
             names,
             keys: names.iter().map(quoted).collect(),
-            layout: vec![],
+            layout: Layout::default(),
             text: &[],
             made: vec![],
             members: vec![],
@@ -59,53 +58,17 @@ impl<'a> Event<'a> {
         self.made.clear();
         self.members.clear();
         self.at.fill(NOWHERE);
-        let mut keys = None;
-        Parser::new(text).whole(|parser| {
-            let mut more = parser.open(b'}')?;
-            while more {
-                let start = parser.at;
-                let expected = self.layout.get(self.members.len()).filter(|_| keys.is_none());
-                let (name, end) = match expected.filter(|(key, _)| text[start..].starts_with(key)) {
-                    Some((key, name)) => {
-                        parser.at += key.len();
-                        parser.blanks();
-                        (*name, start + key.len() - 1)
-                    }
-                    None => self.other_key(parser, &mut keys)?,
-                };
-                if name != NOWHERE {
-                    self.at[name] = self.members.len();
-                }
-                let from = parser.at;
-                parser.skip_unique()?;
-                let value = Some(Place { is_made: false, at: from..parser.at });
-                self.members.push(Member { name, key: Some(start..end), value });
-                more = parser.more(b'}')?;
+        let Event { names, layout, members, at, .. } = self;
+        let find = |key: &[u8]| names.iter().position(|name| name == key).unwrap_or(NOWHERE);
+        layout.read(text, find, |parser, key, name| {
+            if name != NOWHERE {
+                at[name] = members.len();
             }
+            let from = parser.at;
+            parser.skip_unique()?;
+            members.push(Member { name, key: Some(key), value: Some(Place { is_made: false, at: from..parser.at }) });
             Ok(())
         })
-    }
-
-    /// Reads a key that is not the one expected; this event has another layout from there on.
-    #[inline(never)]
-    fn other_key(&mut self, parser: &mut Parser<'a>, keys: &mut Option<Keys<'a>>) -> Fast<(usize, usize)> {
-        let (start, number, text) = (parser.at, self.members.len(), self.text);
-        if keys.is_none() {
-            self.layout.truncate(number);
-            let known = keys.insert(Keys::default());
-            for key in self.members.iter().filter_map(|member| member.key.as_ref()) {
-                known.add(Text { raw: &text[key.start + 1..key.end - 1], escaped: false })?;
-            }
-        }
-        let key = parser.key()?;
-        if key.escaped || !keys.get_or_insert_with(Keys::default).add(key)? {
-            return Err(NeedsExact);
-        }
-        let name = self.names.iter().position(|name| name == key.raw).unwrap_or(NOWHERE);
-        if self.layout.len() == number && number < MOST_KEYS {
-            self.layout.push(([b"\"", key.raw, b"\":"].concat(), name));
-        }
-        Ok((name, start + key.raw.len() + 2))
     }
 
     /// Writes the event as it is now.
@@ -200,15 +163,4 @@ impl<'a> Event<'a> {
             }
         }
     }
-}
-
-/// Writes a text as `msgspec` does.
-pub fn quote(text: &[u8], out: &mut Vec<u8>) {
-    out.push(b'"');
-    if text.iter().any(|&byte| byte < 32 || byte == b'"' || byte == b'\\') {
-        text.iter().for_each(|&byte| quote_byte(byte, out));
-    } else {
-        out.extend_from_slice(text);
-    }
-    out.push(b'"');
 }

@@ -32,9 +32,11 @@ __all__ = [
     "converter",
     "envelopes",
     "failures",
+    "new_handle",
     "observer",
     "pick",
     "program",
+    "releaser",
     "values",
 ]
 
@@ -130,7 +132,7 @@ class FastEnvelopes:
     def __init__(self, handle: int, metadata: pa.Schema) -> None:
         self._handle = handle
         self._metadata = metadata
-        weakref.finalize(self, _freeing("calve_envelopes_free"), handle)
+        weakref.finalize(self, releaser("calve_envelopes_free"), handle)
 
     def decode(self, events: pa.Array) -> EnvelopeOutcome | None:
         """Decode an array of binary or string; None where the core failed, which is a mistake in it."""
@@ -162,7 +164,7 @@ class FastConverter:
     def __init__(self, handle: int, schema: pa.Schema) -> None:
         self._handle = handle
         self._schema = schema
-        weakref.finalize(self, _freeing("calve_converter_free"), handle)
+        weakref.finalize(self, releaser("calve_converter_free"), handle)
 
     def convert(self, events: pa.Array, order: RowNumbers | None = None) -> FastConverted | None:
         """Convert an array of binary or string; None where the core failed, which is a mistake in it.
@@ -189,7 +191,7 @@ class Observer:
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
-        weakref.finalize(self, _freeing("calve_observer_free"), handle)
+        weakref.finalize(self, releaser("calve_observer_free"), handle)
 
     def observe(self, events: pa.Array) -> Observed | None:
         """Look at an array of binary or string; None where the core failed, which is a mistake in it."""
@@ -221,7 +223,7 @@ class Program:
 
     def __init__(self, handle: int) -> None:
         self._handle = handle
-        weakref.finalize(self, _freeing("calve_program_free"), handle)
+        weakref.finalize(self, releaser("calve_program_free"), handle)
 
     def run(self, events: pa.Array) -> Ran | None:
         """Process an array of binary or string; None where the core failed, which is a mistake in it."""
@@ -247,7 +249,7 @@ class Values:
         self._handle = handle
         self._format = format
         self._schema = schema
-        weakref.finalize(self, _freeing(f"calve_{format}_free"), handle)
+        weakref.finalize(self, releaser(f"calve_{format}_free"), handle)
 
     def decode(self, values: pa.Array, start: int) -> tuple[RowNumbers, pa.RecordBatch] | None:
         """Decode an array of binary from the byte `start` of each value on.
@@ -274,31 +276,31 @@ class Values:
 
 def converter(spec: Sequence[str], schema: pa.Schema) -> FastConverter | None:
     """Make a converter; None without the core, or of a table that it does not convert (see `core/src/spec.rs`)."""
-    handle = _made("calve_converter_new", spec)
+    handle = new_handle("calve_converter_new", spec)
     return FastConverter(handle, schema) if handle else None
 
 
 def observer(spec: Sequence[str]) -> Observer | None:
     """Make an observer; None without the core, or of a table that it does not know."""
-    handle = _made("calve_observer_new", spec)
+    handle = new_handle("calve_observer_new", spec)
     return Observer(handle) if handle else None
 
 
 def envelopes(spec: Sequence[str], metadata: pa.Schema) -> FastEnvelopes | None:
     """Make a decoder of envelopes; None without the core, or of a format that it does not know."""
-    handle = _made("calve_envelopes_new", spec)
+    handle = new_handle("calve_envelopes_new", spec)
     return FastEnvelopes(handle, metadata) if handle else None
 
 
 def values(format: str, spec: Sequence[str], schema: pa.Schema) -> Values | None:
     """Make a decoder of values; None without the core, or of steps that it does not know."""
-    handle = _made(f"calve_{format}_new", spec)
+    handle = new_handle(f"calve_{format}_new", spec)
     return Values(handle, format, schema) if handle else None
 
 
 def program(spec: Sequence[str]) -> Program | None:
     """Make a program; None without the core, or of steps that it does not know (see `core/src/program.rs`)."""
-    handle = _made("calve_program_new", spec)
+    handle = new_handle("calve_program_new", spec)
     return Program(handle) if handle else None
 
 
@@ -338,13 +340,15 @@ def _library() -> Any:
     return library
 
 
-def _freeing(function: str) -> Any:
+def releaser(function: str) -> Any:
+    """Return the function of the core that frees what a handle stands for."""
     free = _library()[function]
     free.restype, free.argtypes = None, [ctypes.c_void_p]
     return free
 
 
-def _made(function: str, spec: Sequence[str]) -> int | None:
+def new_handle(function: str, spec: Sequence[str]) -> int | None:
+    """Make something of the core by texts (`core/src/spec.rs`); None without the core, or if it does not know them."""
     library, text = load(), _joined(spec)
     if library is None or text is None:
         return None

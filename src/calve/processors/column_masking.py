@@ -21,6 +21,7 @@ __all__ = ["ColumnMasking"]
 
 _REMEMBERED = 4096
 """The masked values that each mask remembers: keys and names come again."""
+_PLAIN_DATE = r"\A[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _EPOCH = datetime.date(1970, 1, 1)
 _DAYS = (datetime.date.min - _EPOCH).days, (datetime.date.max - _EPOCH).days
 _LEAST = -(1 << 63)
@@ -128,6 +129,11 @@ def _formatted(encoded: pa.Array, entry: ColumnMask) -> pa.Array | None:
 def _truncated(column: pa.Array, unit: str) -> pa.Array | None:
     """Return the beginnings of the years or months of dates or times; None: they are not all plain ones of UTC."""
     kind = column.type
+    if pa.types.is_string(kind):
+        if not pc.all(pc.match_substring_regex(column, _PLAIN_DATE), min_count=0).as_py():
+            return None
+        kept, rest = (4, "-01-01") if unit == "year" else (7, "-01")
+        return pc.binary_join_element_wise(pc.utf8_slice_codeunits(column, 0, kept), rest, "")
     if pa.types.is_date32(kind):
         return pc.floor_temporal(column, unit=unit) if _are_within(column.view(pa.int32()), 1) else None
     if not pa.types.is_timestamp(kind) or kind.tz not in (None, "UTC"):

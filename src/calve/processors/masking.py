@@ -23,8 +23,9 @@ from calve.event.duckdb_session import one_array
 from calve.event.envelope.schema import Field, field_of, text_of
 from calve.event.reject import Code, Reject, rejects_table
 from calve.event.typed import is_typed, with_text
-from calve.event.validate_json import validated
+from calve.event.validate_json import validated, whole_array
 from calve.processors.column_masking import ColumnMasking
+from calve.processors.field_masking import FieldMasking
 from calve.processors.fields import decode_event, encode, opened
 from calve.processors.mask import TEXT_ACTIONS, ColumnMask, MaskColumns, UnmaskableError
 
@@ -32,7 +33,7 @@ __all__ = ["MaskedRows", "Masker", "Masks", "description"]
 
 Fault = tuple[str, str]
 """A field, and why its value cannot be masked."""
-_TOGETHER = 1024
+_TOGETHER = 4096
 """The most events whose fields are masked together: they stay in the processor's cache."""
 _REMEMBERED = 4096
 """The fields of which a masker remembers the masks."""
@@ -144,6 +145,8 @@ class Masker:
         self._masks = masks
         self._functions: dict[str, ColumnMasking | None] = {}
         self._reaches_inside = masks.reaches_inside
+        entries = [(entry, processor) for processor in masks.processors for entry in processor.columns]
+        self._fields = FieldMasking(entries, masks.of, self._reaches_inside)
         self._declared = functools.lru_cache(256)(lambda text: text_of(masks.declared(field_of(text))))
 
     def mask(self, events: pa.Table) -> MaskedRows:
@@ -167,21 +170,36 @@ class Masker:
         return rows, rejects_table(reasons)
 
     def _texts(self, events: pa.Table) -> MaskedRows:
-        is_valid, failed, texts = JSON in events.column_names, dict[int, Fault](), list[bytes]()
-        rows, malformed = (events, rejects_table(())) if is_valid else validated(events)
-        objects = rows[JSON].cast(pa.binary())
-        for start in range(0, len(rows), _TOGETHER):
-            part = list(map(decode_event, objects.slice(start, _TOGETHER).to_pylist()))
-            faults = self._objects_inside(part) if self._reaches_inside else self._objects(part)
-            failed |= {start + number: fault for number, fault in faults.items()}
-            texts += map(encode, part)
-        masked = pa.array(texts, pa.binary())
-        rows = rows.set_column(rows.column_names.index(EVENT), EVENT, masked)
+        is_valid, failed = JSON in events.column_names, dict[int, Fault]()
+        rows, malformed, texts = events, rejects_table(()), None
+        has_reasons = MALFORMED in events.column_names and events[MALFORMED].null_count < len(events)
+        if not (is_valid or has_reasons):
+            texts = self._fields.mask(whole_array(events[EVENT]))
+        if texts is None or texts.null_count:  # else all are plain objects
+            rows, malformed = (events, malformed) if is_valid else validated(events)
+            texts = self._texts_of(whole_array(rows[JSON]).cast(pa.binary()), failed)
+        rows = rows.set_column(rows.column_names.index(EVENT), EVENT, texts)
         if is_valid:
-            rows = rows.set_column(rows.column_names.index(JSON), JSON, masked.cast(pa.string()))
+            rows = rows.set_column(rows.column_names.index(JSON), JSON, texts.cast(pa.string()))
         else:
             rows = _without(rows, (JSON, ROW, MALFORMED))
         return self._masked(rows, malformed, failed)
+
+    def _texts_of(self, objects: pa.Array, failed: dict[int, Fault]) -> pa.Array:
+        """Return masked objects, and keep the first fault of each that has one: by the core as far as it is certain."""
+        parts = [pa.array([], pa.binary())]
+        for start in range(0, len(objects), _TOGETHER):
+            part = objects.slice(start, _TOGETHER)
+            texts = self._fields.mask(part)
+            remaining = np.arange(len(part)) if texts is None else np.flatnonzero(texts.is_null())
+            if len(remaining):
+                events = list(map(decode_event, part.take(pa.array(remaining)).to_pylist()))
+                faults = self._objects_inside(events) if self._reaches_inside else self._objects(events)
+                failed |= {start + int(remaining[number]): fault for number, fault in faults.items()}
+                exact = pa.array(map(encode, events), pa.binary())
+                texts = exact if texts is None else pc.replace_with_mask(texts, texts.is_null(), exact)
+            parts.append(texts)
+        return pa.concat_arrays(parts)
 
     def _typed(self, events: pa.Table) -> MaskedRows | None:
         """Mask typed rows by columns; None if their texts must be masked."""

@@ -114,7 +114,7 @@ class Telemetry(Requests):
     """Log records of OpenTelemetry."""
 
     def __init__(self, folder, request):
-        self.yaml = "otlp: {port: 0, promote: [n]}"
+        self.yaml = "otlp: {port: 0, grpc_port: null, promote: [n]}"
 
     def feed(self, source, events):
         attributes = [[{"key": "n", "value": {"intValue": json.loads(event)["n"]}}] for event in events]

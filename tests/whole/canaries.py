@@ -54,7 +54,7 @@ def pipelines(c: Canaries, port: int, nobody: int) -> Pipelines:
     at = f"127.0.0.1:{nobody}"
     return {
         "works": _works(c, port),
-        "telemetry": _into(otlp={"port": 0, "authentication": {"bearer": {"token": c.new()}}}),
+        "telemetry": _into(otlp={"port": 0, "grpc_port": None, "authentication": {"bearer": {"token": c.new()}}}),
         **_of_kafka(c, at),
         **_of_databases(c, nobody),
         **_of_stores(c, at),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ class OtlpServing(Serving):
     """A source that serves, with the folder of its log."""
 
     def __init__(self, folder: Path, position: Position | None = None, **options: Any) -> None:
-        settings = OtlpSourceSettings(**{"port": 0, "min_free_bytes": Size(1 << 20), **options})
+        settings = OtlpSourceSettings(**{"port": 0, "grpc_port": None, "min_free_bytes": Size(1 << 20), **options})
         self.folder = folder
         self.source = source.open(settings, LocalFolder(folder), "telemetry")
         self.source.start(position, once=False)
@@ -40,3 +41,6 @@ class OtlpServing(Serving):
         """Give the rows of a signal."""
         own = [batch for batch in self.batches() if batch["signal"][0].as_py() == signal]
         return [row for batch in own for row in batch[TYPED].to_pylist()]
+
+
+Serve = Callable[..., OtlpServing]

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -15,24 +14,10 @@ from calve.settings import Size
 from calve.sources.http.settings import Bearer, HttpAuthentication, HttpBasic
 from calve.sources.otlp import service
 from sources.otlp.requests import REQUESTS, as_json, comparable, request_of, rows_of
-from sources.otlp.serving import PROTOBUF, OtlpServing
+from sources.otlp.serving import PROTOBUF, Serve
 
-Serve = Callable[..., OtlpServing]
 JSON = "application/json"
 SPANS = request_of("traces", 1)
-
-
-@pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Serve]:
-    started: list[OtlpServing] = []
-
-    def start(**options: Any) -> OtlpServing:
-        started.append(OtlpServing(tmp_path / "otlp", **options))
-        return started[-1]
-
-    yield start
-    for serving in started:
-        serving.source.stop()
 
 
 def status_of(body: str) -> tuple[int, str]:

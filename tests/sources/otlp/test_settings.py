@@ -23,17 +23,18 @@ def settings(name: str, options: dict[str, Any]) -> OtlpSourceSettings:
 
 
 @pytest.mark.parametrize(
-    ("name", "port", "signals"),
+    ("name", "ports", "signals"),
     [
-        ("otlp", 4318, {"/v1/logs": "logs", "/v1/traces": "traces", "/v1/metrics": "metrics"}),
-        ("otel_logs_source", 21892, {"/v1/logs": "logs"}),
-        ("otel_trace_source", 21890, {"/v1/traces": "traces"}),
-        ("otel_metrics_source", 21891, {"/v1/metrics": "metrics"}),
+        ("otlp", [4318, 4317], {"/v1/logs": "logs", "/v1/traces": "traces", "/v1/metrics": "metrics"}),
+        ("otel_logs_source", [21892], {"/v1/logs": "logs"}),
+        ("otel_trace_source", [21890], {"/v1/traces": "traces"}),
+        ("otel_metrics_source", [21891], {"/v1/metrics": "metrics"}),
     ],
 )
-def test_each_source_is_an_otlp_source_with_its_signals(name: str, port: int, signals: dict[str, str]) -> None:
+def test_each_source_is_an_otlp_source_with_its_signals(name: str, ports: list[int], signals: dict[str, str]) -> None:
     source = settings(name, {})
-    assert (source.port, source.signals("p"), source.ssl) == (port, signals, False)
+    assert [*settings(name, {"port": 4317}).ports.values()] == [4317]
+    assert ([*source.ports.values()], source.signals("p"), source.ssl) == (ports, signals, False)
 
 
 def test_data_prepper_s_keys_are_understood() -> None:

@@ -4,31 +4,52 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 import httptools
 
 from calve.sources.http.message import BUG, Request, Response
 from calve.sources.http.service import Service
 
-__all__ = ["ClientConnection", "Host"]
+__all__ = ["IDLE_SECONDS", "ClientConnection", "Host", "Peer"]
 
 _VERSIONS = ("1.1", "1.0")
 _OTHER_PROTOCOL = Response(400, "This is not HTTP/1.1.")
 _MAX_HEAD_BYTES = 64 << 10
 _LONG_HEAD = Response(431, f"The head or trailer of the request is longer than {_MAX_HEAD_BYTES} bytes.")
-_IDLE_SECONDS = 75.0
+IDLE_SECONDS = 75.0
 _LINGER_SECONDS = 1.0
 """After an early refusal the server still reads for this time: closing at once could destroy the answer."""
+
+
+class Peer(Protocol):
+    """A connection, to its server."""
+
+    @property
+    def deadline(self) -> float:
+        """When `tick` is due, in the loop's time."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of bodies that are not answered yet."""
+
+    def tick(self) -> None:
+        """Act on a deadline that has passed."""
+
+    def drain(self) -> None:
+        """Close as soon as all complete requests are answered."""
+
+    def abort(self) -> None:
+        """Close now."""
 
 
 class Host(Protocol):
     """The server of a connection."""
 
-    def admit(self, connection: ClientConnection) -> None:
+    def admit(self, connection: Peer) -> None:
         """Register a connection."""
 
-    def leave(self, connection: ClientConnection) -> None:
+    def leave(self, connection: Peer) -> None:
         """Forget a connection."""
 
     def now(self) -> float:
@@ -47,7 +68,12 @@ class ClientConnection(asyncio.Protocol):
         times: Seconds for a request to arrive, and for the disk to store it; and when the first head must be here.
         closed: Gets its result when the client is gone.
         is_served: Whether there is room for the client; otherwise it is told that there is none.
+
+    Attributes:
+        alpn: The protocols that clients of TLS may choose; none: they are not asked.
     """
+
+    alpn: ClassVar[tuple[str, ...]] = ()
 
     def __init__(
         self, host: Host, service: Service, times: tuple[float, float], closed: asyncio.Future[None], is_served: bool
@@ -290,7 +316,7 @@ class ClientConnection(asyncio.Protocol):
         close = last or not request.keep_alive
         transport.write(response.encode(self._host.date(), close, request.method == b"HEAD"))
         if not close:
-            self.deadline = self._host.now() + (self._timeout if self._reading else _IDLE_SECONDS)
+            self.deadline = self._host.now() + (self._timeout if self._reading else IDLE_SECONDS)
             self._advance()
         elif request.refusal and self._deaf and not self._ended and transport.can_write_eof():
             self._waiting.clear()

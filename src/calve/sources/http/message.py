@@ -24,9 +24,14 @@ class Response:
     headers: tuple[tuple[str, str], ...] = ()
     content: tuple[bytes, str] | None = None
 
+    @property
+    def body(self) -> tuple[bytes, str]:
+        """The bytes behind the head, and their type."""
+        return self.content or (f"{self.text}\n".encode() if self.text else b"", "text/plain; charset=utf-8")
+
     def encode(self, date: str, close: bool, head: bool) -> bytes:
         """Build the bytes to send; of an answer to HEAD the body is left out."""
-        body, kind = self.content or (f"{self.text}\n".encode() if self.text else b"", "text/plain; charset=utf-8")
+        body, kind = self.body
         lines = [
             f"HTTP/1.1 {self.status} {_REASONS[self.status]}",
             f"date: {date}",
@@ -58,6 +63,7 @@ class Request:
         body: What has arrived of it: one array, because a client may send chunks of a byte.
         size: Bytes of the body that have arrived.
         refusal: The answer that is certain before the body has arrived.
+        is_packed: Whether the body is gzip; None: its headers and the options say it.
         success: The answer when the events are durable; None: that of the `http` source.
         answer: Sends the response, in the order of the connection's requests.
     """
@@ -69,6 +75,7 @@ class Request:
     body: bytearray = field(default_factory=bytearray)
     size: int = 0
     refusal: Response | None = None
+    is_packed: bool | None = None
     success: Response | None = None
     keep_alive: bool = False
 

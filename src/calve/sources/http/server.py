@@ -9,10 +9,11 @@ import socket
 import ssl
 import threading
 import time
+from collections.abc import Sequence
 from typing import Any
 
 from calve.errors import SourceError
-from calve.sources.http.connection import ClientConnection
+from calve.sources.http.connection import ClientConnection, Peer
 from calve.sources.http.gate import Admission, Gate
 from calve.sources.http.service import Service
 from calve.sources.http.settings import ListenerSettings
@@ -35,19 +36,28 @@ _PAUSE_SECONDS = 0.25
 
 
 class HttpServer:
-    """Listens on a port and serves until it is stopped; signals stay the pipeline's."""
+    """Listens on its ports and serves until it is stopped; signals stay the pipeline's.
 
-    def __init__(self, settings: ListenerSettings, service: Service) -> None:
+    Args:
+        settings: Those of the source.
+        service: Answers the requests.
+        connection: Serves a client.
+    """
+
+    def __init__(
+        self, settings: ListenerSettings, service: Service, connection: type[ClientConnection] = ClientConnection
+    ) -> None:
+        self._connection = connection
         self._settings = settings
         self._service = service
         self._timeout = settings.request_timeout.total_seconds()
         most = settings.max_connection_count
         self._gate = Gate(most, settings.max_connections_per_address or most - most // 5)
-        self._connections: set[ClientConnection] = set()
+        self._connections: set[Peer] = set()
         self._accepted: set[asyncio.Task[None]] = set()
         self._stopped = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop
-        self._socket: socket.socket
+        self._sockets: list[socket.socket] = []
         self._tls: ssl.SSLContext | None = None
         self._thread = threading.Thread(target=self._run, name="calve-http", daemon=True)
         self._date = (0, "")
@@ -58,8 +68,8 @@ class HttpServer:
         Raises:
             SourceError: The port is in use or not allowed, or the certificate is unusable.
         """
-        self._tls = _tls(self._settings)
-        self._socket = _bind(self._settings)
+        self._tls = _tls(self._settings, self._connection.alpn)
+        self._sockets = _bind(self._settings)
         self._loop = new_event_loop()
         self._thread.start()
 
@@ -67,10 +77,9 @@ class HttpServer:
         self._service.lines.warning(f"http server: {context.get('message')} {context.get('exception')!r}")
 
     @property
-    def address(self) -> tuple[str, int]:
+    def addresses(self) -> list[tuple[str, int]]:
         """Where it listens."""
-        host, port = self._socket.getsockname()[:2]
-        return host, port
+        return [listener.getsockname()[:2] for listener in self._sockets]
 
     @property
     def alive(self) -> bool:
@@ -95,11 +104,11 @@ class HttpServer:
 
     # --- Host
 
-    def admit(self, connection: ClientConnection) -> None:
+    def admit(self, connection: Peer) -> None:
         """Register a connection."""
         self._connections.add(connection)
 
-    def leave(self, connection: ClientConnection) -> None:
+    def leave(self, connection: Peer) -> None:
         """Forget a connection."""
         self._connections.discard(connection)
 
@@ -125,22 +134,23 @@ class HttpServer:
             self._loop.close()
 
     async def _serve(self) -> None:
-        accepting = self._loop.create_task(self._accept())
+        accepting = [self._loop.create_task(self._accept(listener)) for listener in self._sockets]
         while not self._stopped.is_set():
             self._sweep()
             try:
                 await asyncio.wait_for(self._stopped.wait(), min(0.25, self._timeout / 4))
             except TimeoutError:
                 continue
-        accepting.cancel()
-        self._socket.close()
+        for task, listener in zip(accepting, self._sockets, strict=True):
+            task.cancel()
+            listener.close()
         await self._drain()
-        await asyncio.wait([accepting])
+        await asyncio.wait(accepting)
 
-    async def _accept(self) -> None:
+    async def _accept(self, listener: socket.socket) -> None:
         while True:
             try:
-                client, address = await self._loop.sock_accept(self._socket)
+                client, address = await self._loop.sock_accept(listener)
             except OSError as error:
                 if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     self._gate.run_short()
@@ -162,7 +172,7 @@ class HttpServer:
         is_served = admission is Admission.SERVED
         try:
             await self._loop.connect_accepted_socket(
-                lambda: ClientConnection(self, self._service, (self._timeout, deadline), closed, is_served),
+                lambda: self._connection(self, self._service, (self._timeout, deadline), closed, is_served),
                 client,
                 ssl=self._tls,
                 ssl_handshake_timeout=self._timeout if self._tls else None,
@@ -196,21 +206,34 @@ class HttpServer:
 
 
 def try_port(settings: ListenerSettings) -> None:
-    """Check that the port and the certificate can be used, without accepting clients.
+    """Check that the ports and the certificate can be used, without accepting clients.
 
     Raises:
         SourceError: As `HttpServer.start`.
     """
-    _tls(settings)
-    _bind(settings, listening=False).close()
+    _tls(settings, ())
+    for listener in _bind(settings, listening=False):
+        listener.close()
 
 
-def _bind(settings: ListenerSettings, listening: bool = True) -> socket.socket:
-    where = f"{settings.host}:{settings.port}"
+def _bind(settings: ListenerSettings, listening: bool = True) -> list[socket.socket]:
+    """Return a socket for each port of the source."""
+    listeners: list[socket.socket] = []
     try:
-        family, kind, _, _, address = socket.getaddrinfo(
-            settings.host, settings.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
+        for port in settings.ports.values():
+            listeners.append(_bind_port(settings.host, port, listening))
+    except SourceError:
+        for listener in listeners:
+            listener.close()
+        raise
+    return listeners
+
+
+def _bind_port(host: str, port: int, listening: bool) -> socket.socket:
+    where = f"{host}:{port}"
+    try:
+        addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        family, kind, _, _, address = addresses[0]
         listener = socket.socket(family, kind)
     except OSError as error:
         raise _refused(where, f"http cannot listen on {where}: {error.strerror}", "Check host") from error
@@ -224,7 +247,7 @@ def _bind(settings: ListenerSettings, listening: bool = True) -> socket.socket:
         listener.close()
         if error.errno == errno.EADDRINUSE:
             hint = "Stop what uses it, or set another port on the source"
-            raise _refused(where, f"port {settings.port} is taken on {settings.host}", hint) from error
+            raise _refused(where, f"port {port} is taken on {host}", hint) from error
         hint = (
             "Ports below 1024 need permissions; set another port"
             if error.errno == errno.EACCES
@@ -234,10 +257,12 @@ def _bind(settings: ListenerSettings, listening: bool = True) -> socket.socket:
     return listener
 
 
-def _tls(settings: ListenerSettings) -> ssl.SSLContext | None:
+def _tls(settings: ListenerSettings, alpn: Sequence[str]) -> ssl.SSLContext | None:
     if not settings.ssl:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    if alpn:
+        context.set_alpn_protocols(alpn)
     certificate, key = settings.ssl_certificate_file or "", settings.ssl_key_file or ""
     try:
         context.load_cert_chain(certificate, key)

@@ -126,6 +126,10 @@ class Service:
         """Return the refusal of a body that is too long."""
         return Response(413, f"The body is longer than max_request_length: {self.max_body} bytes.")
 
+    def no_memory(self) -> Response:
+        """Return the refusal of a request while bodies fill the memory."""
+        return Response(429, "The memory for requests is full. Please retry later", (_SOON,))
+
     def _has(self, path: bytes) -> bool:
         """Return whether events go to a path."""
         return path == self._path
@@ -145,7 +149,9 @@ class Service:
         data = bytes(request.body)
         request.body.clear()
         coding = request.headers.get(b"content-encoding", b"").strip().lower()
-        is_packed = _CODINGS[coding] or self._settings.compression == "gzip"
+        is_packed = request.is_packed
+        if is_packed is None:
+            is_packed = _CODINGS[coding] or self._settings.compression == "gzip"
         split = partial(self._split, data, is_packed, request)
         if is_packed or len(data) > _SMALL_BYTES:
             work = asyncio.get_running_loop().run_in_executor(self._threads, split)
@@ -234,7 +240,7 @@ class Service:
         if key is not None and not _KEY.fullmatch(key):
             return Response(400, "An Idempotency-Key is 1 to 255 visible ASCII characters.")
         if self.crowded:
-            return Response(429, "The memory for requests is full. Please retry later", (_SOON,))
+            return self.no_memory()
         return self._too_many() if self.pending >= self._settings.max_pending_requests else None
 
     def _too_many(self) -> Response:

@@ -207,11 +207,17 @@ class ListenerSettings(SourceSettings):
         """Whether accepted events are on the disk of this machine."""
         return self.durable == "local"
 
+    @property
+    def ports(self) -> Mapping[str, int]:
+        """The ports that it listens on, by the options that set them."""
+        return {"port": self.port}
+
     def claims(self, pipeline: str) -> Iterator[Claim]:
-        """Yield the port."""
-        if self.port:
-            clash = f"listens on port {self.port}; set another `port`"
-            yield Claim("port", ("port", self.port), clash, self.host)
+        """Yield the ports."""
+        for key, port in self.ports.items():
+            if port:
+                clash = f"listens on port {port}; set another `{key}`"
+                yield Claim(key, ("port", port), clash, self.host)
 
     @property
     def kept_headers(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from calve.errors import InvariantError, SourceError
+from calve.sources.http.connection import ClientConnection
 from calve.sources.http.keys import KeyStore
 from calve.sources.http.reader import HttpReader
 from calve.sources.http.server import HttpServer, try_port
@@ -31,6 +32,7 @@ class HttpSource:
         pipeline: The pipeline.
         reader: Reads the log's records.
         service_of: Makes the service that answers, with the log.
+        connection: Serves a client.
     """
 
     def __init__(
@@ -40,6 +42,7 @@ class HttpSource:
         pipeline: str,
         reader: Reader,
         service_of: Callable[[Journal], Service],
+        connection: type[ClientConnection] = ClientConnection,
     ) -> None:
         self.reader = reader
         self._settings = settings
@@ -49,7 +52,7 @@ class HttpSource:
         limits = JournalLimits(settings.max_log_bytes, settings.min_free_bytes)
         self._log = Journal(folder, self._index, self._keys, limits, pipeline)
         self._service = service_of(self._log)
-        self._server = HttpServer(settings, self._service)
+        self._server = HttpServer(settings, self._service, connection)
         self._serving = False
 
     def start(self, position: Position | None, once: bool, pending: Sequence[Planned] = ()) -> None:
@@ -86,17 +89,17 @@ class HttpSource:
 
     @property
     def address(self) -> tuple[str, int]:
-        """Host and port it listens on."""
-        return self._server.address
+        """Host and port it listens on, the first of several."""
+        return self._server.addresses[0]
 
     @property
     def url(self) -> str | None:
-        """The URL for clients; None while it does not listen."""
+        """The URL for clients, or several; None while it does not listen."""
         if not self._serving:
             return None
-        host, port = self.address
-        url_host = f"[{host}]" if ":" in host else host
-        return f"{'https' if self._settings.ssl else 'http'}://{url_host}:{port}{self._service.url_path}"
+        scheme = "https" if self._settings.ssl else "http"
+        hosts = [(f"[{host}]" if ":" in host else host, port) for host, port in self._server.addresses]
+        return " and ".join(f"{scheme}://{host}:{port}{self._service.url_path}" for host, port in hosts)
 
     def backlog(self, position: Position | None) -> Backlog:
         """Return the size of the events after a position.

@@ -13,7 +13,7 @@ __all__ = ["SETTINGS", "OtelLogsSettings"]
 
 @dataclass(frozen=True)
 class OtelLogsSettings(OneSignalSettings):
-    """Receives OpenTelemetry's logs over HTTP as Data Prepper's `otel_logs_source`; it is an `otlp` source."""
+    """Receives OpenTelemetry's logs as Data Prepper's `otel_logs_source`; it is an `otlp` source."""
 
     signal: ClassVar[str] = "logs"
     standard_path: ClassVar[str] = "/v1/logs"

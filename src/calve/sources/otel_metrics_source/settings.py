@@ -13,7 +13,7 @@ __all__ = ["SETTINGS", "OtelMetricsSettings"]
 
 @dataclass(frozen=True)
 class OtelMetricsSettings(OneSignalSettings):
-    """Receives OpenTelemetry's metrics over HTTP as Data Prepper's `otel_metrics_source`; it is an `otlp` source."""
+    """Receives OpenTelemetry's metrics as Data Prepper's `otel_metrics_source`; it is an `otlp` source."""
 
     signal: ClassVar[str] = "metrics"
     standard_path: ClassVar[str] = "/v1/metrics"

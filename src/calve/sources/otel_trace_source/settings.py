@@ -13,7 +13,7 @@ __all__ = ["SETTINGS", "OtelTraceSettings"]
 
 @dataclass(frozen=True)
 class OtelTraceSettings(OneSignalSettings):
-    """Receives OpenTelemetry's traces over HTTP as Data Prepper's `otel_trace_source`; it is an `otlp` source."""
+    """Receives OpenTelemetry's traces as Data Prepper's `otel_trace_source`; it is an `otlp` source."""
 
     signal: ClassVar[str] = "traces"
     standard_path: ClassVar[str] = "/v1/traces"

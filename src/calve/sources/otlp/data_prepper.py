@@ -19,7 +19,7 @@ _PATH = "Path of requests; `${pipelineName}` is replaced."
 
 @dataclass(frozen=True)
 class OneSignalSettings(ListenerSettings):
-    """Receives one signal of OpenTelemetry over HTTP, by Data Prepper's keys; see `otlp`."""
+    """Receives one signal of OpenTelemetry over gRPC and HTTP, by Data Prepper's keys; see `otlp`."""
 
     IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
         "partition_keys": "it is for buffers, which Calve does not need",
@@ -77,4 +77,4 @@ class OneSignalSettings(ListenerSettings):
         paths: dict[str, Any] = dict.fromkeys(("logs_path", "traces_path", "metrics_path"))
         paths[f"{self.signal}_path"] = self.path or self.standard_path
         ssl: bool = self.ssl_certificate_file is not None if self.ssl is None else self.ssl
-        return "otlp", OtlpSourceSettings(**shared, **paths, ssl=ssl, promote=self.promote)
+        return "otlp", OtlpSourceSettings(**shared, **paths, grpc_port=None, ssl=ssl, promote=self.promote)

@@ -8,6 +8,7 @@ from calve.sources.http.service import Service
 from calve.sources.log.log import Journal
 from calve.sources.log.record import RecordEvents
 from calve.sources.otlp import answers
+from calve.sources.otlp.grpc import METHODS
 from calve.sources.otlp.settings import SIGNAL, OtlpSourceSettings
 from calve.sources.otlp.tables import TABLES
 
@@ -29,7 +30,8 @@ class OtlpService(Service):
     def __init__(self, settings: OtlpSourceSettings, pipeline: str, log: Journal) -> None:
         signals = settings.signals(pipeline)
         super().__init__(settings, pipeline, ", ".join(signals), log)
-        self._signals = {path.encode(): signal for path, signal in signals.items()}
+        paths = signals | {METHODS[signal]: signal for signal in signals.values()}
+        self._signals = {path.encode(): signal for path, signal in paths.items()}
 
     @property
     def url_path(self) -> str:

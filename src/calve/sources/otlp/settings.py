@@ -26,7 +26,7 @@ _PATH = "Path of requests with {}; `null`: they are not accepted. `${{pipelineNa
 
 @dataclass(frozen=True)
 class OtlpSourceSettings(ListenerSettings):
-    """Receives logs, traces and metrics of OpenTelemetry over HTTP; stores them until they are committed."""
+    """Receives logs, traces and metrics of OpenTelemetry over gRPC and HTTP; stores them until they are committed."""
 
     IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
         "unframed_requests": "requests over HTTP are always accepted",
@@ -49,6 +49,12 @@ class OtlpSourceSettings(ListenerSettings):
     }
 
     port: int = option(4318, "TCP port to listen on; 0 takes any free one.", minimum=0, maximum=65535)
+    grpc_port: int | None = option(
+        4317,
+        "Second TCP port, where clients of gRPC send by default; `null`: none. Both ports understand both protocols.",
+        minimum=0,
+        maximum=65535,
+    )
     max_request_length: Size = option(
         Size(20 << 20),
         "Maximum size of a body, compressed and decompressed; larger ones are answered with 413.",
@@ -73,6 +79,12 @@ class OtlpSourceSettings(ListenerSettings):
     def metadata(self) -> Mapping[str, pa.DataType]:
         """The signal, and the kept headers."""
         return {SIGNAL: pa.string(), **super().metadata}
+
+    @property
+    def ports(self) -> Mapping[str, int]:
+        """The ports that it listens on, by the options that set them."""
+        is_second = self.grpc_port is not None and (self.grpc_port != self.port or self.port == 0)
+        return {"port": self.port, **({"grpc_port": self.grpc_port} if is_second else {})}
 
     def signals(self, pipeline: str) -> dict[str, str]:
         """Return the signal of each path."""

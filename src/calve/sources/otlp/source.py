@@ -6,6 +6,7 @@ from calve.compiled.library import missing
 from calve.errors import SourceError
 from calve.sources.http import source as http
 from calve.sources.http.source import HttpSource
+from calve.sources.otlp.http2 import EitherConnection
 from calve.sources.otlp.reader import OtlpReader
 from calve.sources.otlp.service import OtlpService
 from calve.sources.otlp.settings import OtlpSourceSettings
@@ -20,7 +21,9 @@ def open(
 ) -> HttpSource:
     """Return the source of a pipeline; it has no side effects before `start`."""
     reader = OtlpReader(str(folder.absolute()), settings.kept_headers, tuple(settings.promote))
-    return HttpSource(settings, folder, pipeline, reader, lambda log: OtlpService(settings, pipeline, log))
+    return HttpSource(
+        settings, folder, pipeline, reader, lambda log: OtlpService(settings, pipeline, log), EitherConnection
+    )
 
 
 def probe(settings: OtlpSourceSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:

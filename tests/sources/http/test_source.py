@@ -80,7 +80,7 @@ def test_once_opens_no_port_and_works_off_the_log(serve: Serve) -> None:
     serving.post([{"a": 1}])
     serving.source.stop()
     once = serve(once=True)
-    with pytest.raises(AttributeError):
+    with pytest.raises(IndexError):
         _ = once.source.address
     planned = once.plan()
     assert planned

@@ -139,6 +139,7 @@ def test_a_cancelled_call_and_a_client_that_leaves_disturb_nobody(serve: Serve) 
     serving = serve()
     with serving.connect() as client:
         frames = FrameClient(client)
+        frames.state.update_settings({SettingCodes.HEADER_TABLE_SIZE: 1 << 30})
         for _ in range(50):
             stream = frames.state.get_next_available_stream_id()
             head = [(":method", "POST"), (":path", EXPORT["traces"]), (":scheme", "http"), (":authority", "localhost")]
@@ -149,6 +150,8 @@ def test_a_cancelled_call_and_a_client_that_leaves_disturb_nobody(serve: Serve) 
         stream = frames.begin()
         frames.add(stream, framed(SPANS), end=True)
         assert frames.answer(stream)[0]["grpc-status"] == "0"
+        [connection] = serving.source._server._connections
+        assert (connection.held_bytes, connection._state.encoder.header_table_size) == (0, 4096)
         frames.add(frames.begin(), framed(SPANS), end=True)
         frames.state.close_connection()
         frames.flush()

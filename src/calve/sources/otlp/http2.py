@@ -11,7 +11,15 @@ from typing import ClassVar, cast
 from h2.config import H2Configuration
 from h2.connection import H2Connection
 from h2.errors import ErrorCodes
-from h2.events import ConnectionTerminated, DataReceived, Event, RequestReceived, StreamEnded, StreamReset
+from h2.events import (
+    ConnectionTerminated,
+    DataReceived,
+    Event,
+    RemoteSettingsChanged,
+    RequestReceived,
+    StreamEnded,
+    StreamReset,
+)
 from h2.exceptions import ProtocolError
 from h2.settings import SettingCodes
 
@@ -28,6 +36,8 @@ _STREAM_WINDOW = 1 << 20
 _CONNECTION_WINDOW = 8 << 20
 _FRAME_BYTES = 9 + (16 << 10)
 """The longest frame that clients may send (RFC 9113, section 4.2); h2 checks one only when it is here."""
+_TABLE_BYTES = 4096
+"""The most of earlier headers that is kept to shorten later ones, whatever a client allows."""
 _NOISE = 1000
 """So many frames without a request may arrive: resets, pings, settings. They cost more than they cost the client."""
 _LINGER_SECONDS = 1.0
@@ -129,7 +139,8 @@ class Http2Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """Stop reading while answers wait; called by asyncio."""
-        self._transport.pause_reading()
+        if not self._transport.is_closing():
+            self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """Continue; called by asyncio."""
@@ -181,7 +192,14 @@ class Http2Connection(asyncio.Protocol):
     @_on.register
     def _forget(self, event: StreamReset) -> None:
         self._noise += 1
-        self._open.pop(event.stream_id, None)
+        if (request := self._open.get(event.stream_id)) and not request.is_complete:
+            del self._open[event.stream_id]
+
+    @_on.register
+    def _accept(self, event: RemoteSettingsChanged) -> None:
+        self._noise += 1
+        encoder = self._state.encoder
+        encoder.header_table_size = min(encoder.header_table_size, _TABLE_BYTES)
 
     @_on.register
     def _lose(self, event: ConnectionTerminated) -> None:
@@ -240,12 +258,12 @@ class Http2Connection(asyncio.Protocol):
 
     def _answer(self, request: Request, response: Response) -> None:
         assert isinstance(request, StreamRequest)
-        if self._open.pop(request.stream, None) is None:  # the client has cancelled it
+        if self._open.pop(request.stream, None) is None:
             return
         if response.status < 400:
             self._noise = 0
         self._idle_until = self._host.now() + IDLE_SECONDS
-        with suppress(ProtocolError):  # the client has left; h2 knows it before the event is here
+        with suppress(ProtocolError):  # the client has cancelled the request, or leaves
             self._send(request, *self._parts(request, response))
         if not self._open and (self._ended or self._service.stopping):
             self._leave()

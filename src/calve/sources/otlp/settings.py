@@ -83,8 +83,9 @@ class OtlpSourceSettings(ListenerSettings):
     @property
     def ports(self) -> Mapping[str, int]:
         """The ports that it listens on, by the options that set them."""
-        is_second = self.grpc_port is not None and (self.grpc_port != self.port or self.port == 0)
-        return {"port": self.port, **({"grpc_port": self.grpc_port} if is_second else {})}
+        if self.grpc_port is None or self.grpc_port == self.port != 0:
+            return {"port": self.port}
+        return {"port": self.port, "grpc_port": self.grpc_port}
 
     def signals(self, pipeline: str) -> dict[str, str]:
         """Return the signal of each path."""

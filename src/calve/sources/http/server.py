@@ -220,8 +220,8 @@ def _bind(settings: ListenerSettings, listening: bool = True) -> list[socket.soc
     """Return a socket for each port of the source."""
     listeners: list[socket.socket] = []
     try:
-        for port in settings.ports.values():
-            listeners.append(_bind_port(settings.host, port, listening))
+        for key in settings.ports:
+            listeners.append(_bind_port(settings, key, listening))
     except SourceError:
         for listener in listeners:
             listener.close()
@@ -229,7 +229,8 @@ def _bind(settings: ListenerSettings, listening: bool = True) -> list[socket.soc
     return listeners
 
 
-def _bind_port(host: str, port: int, listening: bool) -> socket.socket:
+def _bind_port(settings: ListenerSettings, key: str, listening: bool) -> socket.socket:
+    host, port = settings.host, settings.ports[key]
     where = f"{host}:{port}"
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -246,10 +247,10 @@ def _bind_port(host: str, port: int, listening: bool) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            hint = "Stop what uses it, or set another port on the source"
+            hint = f"Stop what uses it, or set another {key} on the source"
             raise _refused(where, f"port {port} is taken on {host}", hint) from error
         hint = (
-            "Ports below 1024 need permissions; set another port"
+            f"Ports below 1024 need permissions; set another {key}"
             if error.errno == errno.EACCES
             else "Check host and port"
         )

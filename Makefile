@@ -3,7 +3,7 @@ SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-BENCHES := $(addprefix bench-,kafka tables upserts changes databases opensearch http freshness growth keys healthy start job state driver executors)
+BENCHES := $(addprefix bench-,kafka tables upserts changes databases opensearch http otlp freshness growth keys healthy start job state driver executors)
 .PHONY: help setup demo demo-postgres check test fuzz crash crash-cluster faults soak bench docs site screenshots wheel audit lock clean
 
 override ROOT := $(patsubst %/,%,$(dir $(realpath $(lastword $(MAKEFILE_LIST)))))

@@ -56,6 +56,7 @@ VALUES: dict[str, list[Any]] = {
     "tags": [[], ["a"], ["a", None, "b"]],
     "place": [{"city": "Bern"}, {"city": None}, {}],
 }
+NOT_COMPARED = "unique is for texts, whole numbers, decimals, booleans, UUIDs, dates, times and binary values"
 WHEN = '/s == "new" or /i > 0'
 RULES: dict[str, tuple[RowRule, str]] = {
     "not null": (RowRule("r", "i", not_null=True), "i is not null"),
@@ -148,6 +149,64 @@ def test_rows_that_a_rule_lets_through_are_those_of_sql(name: str, path: str, mo
         assert repr(plain_rows(checked.rows)) == repr(expected)
 
 
+COMPARED = ["i", "d", "s", "b", "day", "clock", "at", "u", "place.city"]
+
+
+@pytest.mark.parametrize("names", [*((name,) for name in COMPARED), ("i", "s"), ("day", "at", "b"), ("u", "d")])
+def test_of_rows_with_the_same_values_in_a_batch_the_first_that_is_written_passes(names: tuple[str, ...]) -> None:
+    rules = (
+        RowRule("u", names[0], unique=names, when=compile_condition("/b == null or /b == true")),
+        RowRule("low", "i", minimum="0"),
+        RowRule("small", "d", maximum="1", on_failure="null"),
+    )
+    sql = f"""with written as (select *, {", ".join(f"t.{name} as key{n}" for n, name in enumerate(names))} from (select plain.*
+        replace (case when d > 1 then null else d end as d) from plain) as t where coalesce(i >= 0, true)),
+        counted as (select *, row_number() over (partition by {", ".join(f"key{n}" for n in range(len(names)))},
+          coalesce(b, true) order by id) as number from written)
+        select id from counted where number = 1 or not coalesce(b, true) or
+          {" or ".join(f"key{n} is null" for n in range(len(names)))} order by id"""
+    for seed in range(3):
+        rows = json_rows(events_of(seed, 90))
+        without = convert(rows).rows
+        texts = pa.array([None if u is None else str(u) for u in without["u"].to_pylist()], pa.string())
+        plain = without.set_column(without.column_names.index("u"), "u", texts)
+        with duckdb.connect() as connection:
+            connection.register("plain", plain)
+            expected = [number for (number,) in connection.execute(sql).fetchall()]
+        converter = Converter(table_of(SCHEMA), ConvertOptions(rules=rules))
+        parts = [converter.convert(rows.slice(start, 23)) for start in range(0, 90, 23)]
+        assert [number for part in parts for number in part.rows["id"].to_pylist()] == expected
+        failed = sum(part.failed_rules["u"] for part in parts)
+        low = sum(part.failed_rules["low"] for part in parts)
+        assert failed + low == 90 - len(expected)
+        assert failed > 0
+
+
+def test_a_repetition_is_tagged_or_loses_its_value_and_values_of_the_next_batch_are_new() -> None:
+    rows = json_rows([{"id": number, "s": text} for number, text in enumerate(["a", "b", "a", None, None, "a"])])
+    for on_failure, values in (("null", ["a", "b", None, None, None, None]), ("tag", ["a", "b", "a", None, None, "a"])):
+        for _ in range(2):
+            kept = convert(rows, RowRule("once", "s", unique=("s",), on_failure=on_failure))  # type: ignore[arg-type]
+            assert kept.rows["s"].to_pylist() == values
+            assert kept.failed_rules == {"once": 2}
+    found = convert(rows, RowRule("once", unique=("s", "gone")))
+    assert (len(found.rows), found.failed_rules) == (6, {"once": 0})
+    found = convert(rows, RowRule("once", "s", unique=("s",), on_failure="fail"))
+    assert found.rejects.to_pylist()[0] == {
+        "row": 2,
+        "code": "EXPECTATION_STOPS",
+        "field": "s",
+        "reason": "rule once: s must be unique in the batch",
+    }
+
+
+def test_values_that_cannot_be_compared_do_not_follow_unique() -> None:
+    found = convert(json_rows([{"id": 0, "x": 1.5}, {"id": 1}]), RowRule("r", "x", unique=("x",)))
+    assert [(one["row"], one["reason"]) for one in found.rejects.to_pylist()] == [
+        (0, f"rule r: x must be unique in the batch ({NOT_COMPARED}, and x is a double)")
+    ]
+
+
 def test_a_value_of_each_type_becomes_null() -> None:
     schema = Schema(*SCHEMA.fields, iceberg.NestedField(40, "v", VariantType(), required=False))
     event = {"id": 1, **{name: values[-1] for name, values in VALUES.items()}, "v": {"a": 1}}
@@ -220,6 +279,9 @@ def test_a_required_column_never_becomes_null() -> None:
         (RowRule("r", "s", matches="a", on_failure="null"), "s cannot be NULL"),
         (RowRule("r", when=compile_condition("/v/a > 1")), "an expression cannot read v: a variant"),
         (RowRule("r", "i", minimum="1"), None),
+        (RowRule("r", unique=("i", "tags")), f"{NOT_COMPARED}, and tags is a list<string>"),
+        (RowRule("r", unique=("id", "gone", "place.city")), None),
+        (RowRule("r", "s", unique=("s",), on_failure="null"), "s cannot be NULL"),
     ],
 )
 def test_a_rule_that_a_table_cannot_have_is_known(rule: RowRule, fault: str | None) -> None:

@@ -33,7 +33,8 @@ def healthy(state: Path) -> None:
     """Two pipelines that keep up."""
     for at, (name, table) in enumerate(PATTERNS):
         earlier = Totals(
-            rejects={"NOT_COERCIBLE": 12, "MALFORMED": 3}, tables={table: TableReport(rejects={"NOT_COERCIBLE": 12})}
+            rejects={"NOT_COERCIBLE": 12, "MALFORMED": 3},
+            tables={table: TableReport(rejects={"NOT_COERCIBLE": 12}, failed_rules={"id_unique": 1234})},
         )
         status = _running(name, table, rows=482_110_040 // (at + 1), earlier=earlier)
         status.lag(600, 600 * 180)

@@ -107,7 +107,7 @@ class Lake:
             tables=self._parts.tables,
             lacking=self._parts.lacking,
             in_order=self._parts.in_order,
-            one_task=self._parts.memory is not None,
+            one_task=self._parts.one_task,
         )
         return Writer(spark, parts, "state", cast(Any, None), memory=memory)
 

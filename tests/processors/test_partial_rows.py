@@ -48,8 +48,8 @@ def test_an_update_is_not_filled_where_its_table_has_the_column() -> None:
     assert {json.loads(event)["note"] for event in chain(overwritten).run(rows).rows[EVENT].to_pylist()} == {"x"}
 
 
-@pytest.mark.parametrize("value", ["none", 1 << 70])
-def test_what_typed_updates_lack_stays_absent_beside_filled_rows(value: Any) -> None:
+@pytest.mark.parametrize(("entry", "value"), [({"value": "none"}, "none"), ({"value_expression": "/gone"}, None)])
+def test_what_typed_updates_lack_stays_absent_beside_filled_rows(entry: dict[str, Any], value: str | None) -> None:
     declared = text_of(Field("", "struct", fields=(Field("id", "int64"), Field("note", "string"))))
     rows = pa.table(
         {
@@ -58,7 +58,7 @@ def test_what_typed_updates_lack_stays_absent_beside_filled_rows(value: Any) -> 
             OPERATION_ATTRIBUTE: ["update", "insert", "update"],
         }
     )
-    processed = chain({"add_entries": {"entries": [{"key": "note", "value": value}]}}).run(rows)
+    processed = chain({"add_entries": {"entries": [{"key": "note", **entry}]}}).run(rows)
     events = [json.loads(event) for event in with_text(processed.rows)[EVENT].to_pylist()]
     assert events == [{"id": 1}, {"id": 2, "note": value}, {"id": 3}]
     assert [json.loads(event) for event in with_text(processed.rows)[ORIGINAL].to_pylist()] == [

@@ -55,6 +55,13 @@ def parsed(*rules: dict[str, Any], **more: Any) -> IcebergSettings:
         ({"column": "s", "in": []}, {}, "expect[0].in"),
         ({"column": "s", "not_null": True, "on_failure": "drop"}, {}, "on_failure"),
         ({"column": "s", "unique": True}, {}, "unique"),
+        ({"column": "s", "unique": ["s"]}, {}, "unique: is a rule of its own"),
+        ({"unique": ["s", "s"]}, {}, "unique: has a column twice"),
+        ({"unique": ["s", "id"], "on_failure": "null"}, {}, "null is for one column"),
+        ({"unique": ["s.a"], "on_failure": "null"}, {}, "null is for whole columns"),
+        ({"unique": ["s", "gone"]}, {"schema": COLUMNS}, "schema.columns has no column gone"),
+        ({"unique": ["s"]}, {"column_types": {"s": "double"}}, "unique is for texts, whole numbers"),
+        ({"unique": ["s"]}, {"upsert": True, "identifier_columns": ["id"]}, "only get new rows"),
         (
             {"column": "s", "not_null": True},
             {"partial_updates": "keep", "upsert": True, "identifier_columns": ["id"]},
@@ -97,6 +104,18 @@ def test_failed_rules_are_metadata_only_of_a_sink_with_rules() -> None:
     assert parsed({"column": "s", "not_null": True}, metadata_columns=columns).metadata_columns == columns
     with pytest.raises(SettingsErrors, match="failed_rules"):
         parsed(metadata_columns=columns)
+
+
+def test_rows_that_are_compared_are_those_of_all_of_a_batch_in_their_order(tmp_path: Path) -> None:
+    rules = [{"unique": ["id"]}, {"column": "n", "max": 9}]
+    lake = Lake(tmp_path, {**PLAIN, "expect": rules})
+    receipts = lake.write(
+        ['{"id": 1, "n": 10}', '{"id": 1, "n": 1}', '{"id": 2}'], ['{"id": 1, "n": 2}', '{"id": 2}', "{}"]
+    )
+    assert {receipt.task for receipt in receipts} == {0}, "one task has all rows"
+    assert [(row.get("id"), row.get("n")) for row in lake.rows["ns.t"]] == [(1, 1), (2, None)]
+    lake.write(['{"id": 2}', '{"id": 2}'])
+    assert [row["id"] for row in lake.rows["ns.t"]] == [1, 2, 2]
 
 
 def test_an_existing_table_that_a_rule_does_not_fit_is_refused() -> None:

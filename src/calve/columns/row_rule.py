@@ -30,6 +30,7 @@ class RowRule:
         maximum: The largest value.
         min_length: The smallest number of characters, or of elements.
         max_length: The largest number.
+        unique: Columns whose values no other row of the batch has together; one with a NULL among them repeats none.
         condition: Must be true for the row, and its text.
         when: The rule is only for rows for which this is true.
         is_of_many: Whether the rule is for several tables, of which some may lack the column.
@@ -45,6 +46,7 @@ class RowRule:
     maximum: str | None = None
     min_length: int | None = None
     max_length: int | None = None
+    unique: tuple[str, ...] = ()
     condition: tuple[Condition, str] | None = None
     when: Condition | None = None
     is_of_many: bool = False
@@ -58,7 +60,7 @@ class RowRule:
     def reads(self) -> frozenset[str]:
         """The columns that it reads, as far as they are known."""
         names = itertools.chain(*(condition.fields or () for condition in self.conditions))
-        return frozenset(name for name in (self.column, *names) if name)
+        return frozenset(name for name in (self.column, *self.unique, *names) if name)
 
     @property
     def demand(self) -> str:
@@ -74,4 +76,5 @@ class RowRule:
         )
         texts = [text for text, value in demands if value is not None]
         column = [f"{self.column} must {' and '.join(texts)}"] if texts else []
+        column += [f"{', '.join(self.unique)} must be unique in the batch"] if self.unique else []
         return "; ".join([*column, *([f"{self.condition[1]} must be true"] if self.condition else [])])

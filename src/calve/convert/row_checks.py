@@ -19,6 +19,7 @@ from calve.columns.options import ConvertOptions
 from calve.columns.row_rule import RowRule
 from calve.convert.by_table import ConvertedRows
 from calve.convert.exact import Exact
+from calve.convert.repetitions import Repetitions
 from calve.event import duckdb_session
 from calve.event.columns import JSON
 from calve.event.json_text import to_json
@@ -59,11 +60,14 @@ def rule_fault(rule: RowRule, schema: Schema, keys: Collection[str] = ()) -> str
         schema: The columns of the table. It is no fault that one is absent.
         keys: The columns of the key, which are never NULL.
     """
-    if (kind := column_type(schema, rule.column)) is not None:
-        try:
+    try:
+        if (kind := column_type(schema, rule.column)) is not None:
             _tests(rule, kind)
-        except _UnusableError as error:
-            return str(error)
+        for name in rule.unique:
+            if (compared := column_type(schema, name)) is not None:
+                _require_comparable(name, compared)
+    except _UnusableError as error:
+        return str(error)
     if variants := _variants(rule, schema):
         return f"an expression cannot read {', '.join(variants)}: a variant"
     field = next((field for field in schema.fields if field.name == rule.column), None)
@@ -106,19 +110,21 @@ class RowChecks:
 
     def __init__(self, rules: Sequence[RowRule], schema: Schema) -> None:
         used = [rule for rule in rules if not (rule.is_of_many and _lacks_column(schema, rule))]
-        # What becomes NULL is NULL for the other rules.
-        self._checks = [_Check(rule, schema) for rule in sorted(used, key=lambda rule: rule.on_failure != "null")]
+        # What becomes NULL is NULL for the other rules; rows that others reject are no first ones of their kind.
+        used.sort(key=lambda rule: (bool(rule.unique), not rule.unique and rule.on_failure != "null"))
+        self._checks = [_Check(rule, schema) for rule in used]
 
     def check(self, converted: ConvertedRows, rows: pa.Table) -> Checked:
-        """Check rows.
+        """Check rows, which follow those of earlier calls in the same batch.
 
         Args:
             converted: The rows.
             rows: The same rows with all columns of the table.
         """
         failed, tags, rejects = Counter[str](), dict[int, list[str]](), dict[int, Reject]()
+        is_written = np.ones(len(rows), bool)
         for check in self._checks if len(rows) else ():
-            fails, name = check.fails(rows), check.rule.name
+            fails, name = check.fails(rows, is_written), check.rule.name
             positions = converted.row[fails].tolist()
             if positions and check.sets_null:
                 rows = _with_nulls(rows, check.rule.column, fails)
@@ -128,6 +134,7 @@ class RowChecks:
                 for row in positions:
                     tags.setdefault(row, []).append(name)
             else:
+                is_written &= ~fails
                 rejects = {row: check.reject._replace(row=row) for row in positions} | rejects
         converted = converted.rejecting(list(rejects.values()))
         names = {check.reject: check.rule.name for check in self._checks}
@@ -149,13 +156,16 @@ class _Check:
         except _UnusableError:
             self._tests = [pc.is_null]  # no value follows the rule
         self._is_readable = not _variants(rule, schema)
+        self._repetitions = Repetitions() if rule.unique else None
+        self._lacks_column = _lacks_column(schema, rule)
+        self._fault = fault
         self.sets_null = rule.on_failure == "null" and not fault
         code = Code.EXPECTATION_STOPS if rule.on_failure == "fail" else Code.EXPECTATION_FAILED
         text = f"rule {rule.name}: {cut(rule.demand)}"
         self.reject = Reject(0, code, rule.column, f"{text} ({fault})" if fault else text)
 
-    def fails(self, rows: pa.Table) -> Mask:
-        """Return which rows do not follow the rule."""
+    def fails(self, rows: pa.Table, is_written: Mask) -> Mask:
+        """Return which rows do not follow the rule; only written ones make others repetitions of theirs."""
         follows = np.full(len(rows), self._is_readable)
         if self._kind is not None:
             values = _column(rows, self.rule.column)
@@ -168,7 +178,11 @@ class _Check:
         if self.rule.condition:
             follows &= _evaluated(self.rule.condition[0], rows)
         fails: Mask = ~follows
-        return fails & _evaluated(self.rule.when, rows) if self.rule.when and self._is_readable else fails
+        meant = _evaluated(self.rule.when, rows) if self.rule.when and self._is_readable else np.ones(len(rows), bool)
+        if self._repetitions is not None and self._is_readable and not self._lacks_column:
+            values = [_column(rows, name) for name in self.rule.unique]
+            fails = self._repetitions.find(values, meant & is_written, are_all=self._fault is not None)
+        return fails & meant
 
 
 def _tests(rule: RowRule, kind: iceberg.IcebergType) -> list[_Test]:
@@ -210,6 +224,13 @@ def _length_tests(rule: RowRule, kind: iceberg.IcebergType) -> Iterator[_Test]:
 def _compared(compare: Any, limit: Any, measure: Any, values: pa.ChunkedArray) -> pa.ChunkedArray:
     """Compare values, or what a function of Arrow measures of them, with a limit."""
     return compare(measure(values) if measure else values, limit)
+
+
+def _require_comparable(name: str, kind: iceberg.IcebergType) -> None:
+    arrow = arrow_type(kind)
+    if pa.types.is_floating(arrow) or not (_is_listed(arrow) or pa.types.is_large_binary(arrow)):
+        what = "texts, whole numbers, decimals, booleans, UUIDs, dates, times and binary values"
+        raise _UnusableError(f"unique is for {what}, and {name} is a {kind}")
 
 
 def _require(

@@ -63,6 +63,11 @@ _PANELS = (
         {"{{pipeline}} {{code}}": "sum by (pipeline, code) (rate(calve_rejects_total{$of}[$__rate_interval]))"},
     ),
     _Panel(
+        "Rows that break a rule of `expect`",
+        "rowsps",
+        {"{{table}}: {{rule}}": "topk(15, rate(calve_failed_rules_total{$of}[$__rate_interval]))"},
+    ),
+    _Panel(
         "Values that became NULL",
         "cps",
         {"{{table}}.{{column}}": "topk(15, rate(calve_nulled_values_total{$of}[$__rate_interval]))"},

@@ -71,6 +71,13 @@ def source_faults(
         yield "identifier_columns", "from_key is for records of Kafka, which have keys; name the columns"
     for index, own in enumerate(settings.by_table.values()):
         place = f"tables[{index - 1}]" if index else ""
+        for number in [number for number, rule in enumerate(own.expect) if rule.unique]:
+            if settings.changes or stream or has_keys:
+                yield (
+                    f"{place}.expect[{number}].unique".lstrip("."),
+                    "is for sinks whose tables only get new rows: a later change of a row has its values again. "
+                    "upsert: true with identifier_columns keeps one row for each key",
+                )
         if own.on_dropped_column == "drop" and not has_keys:
             yield (
                 f"{place}.on_dropped_column".lstrip("."),

@@ -46,6 +46,11 @@ class Expectation:
     max: str | None = option(None, "The largest value.", minimum=1)
     min_length: int | None = option(None, "The smallest number of characters, or of elements of a list.", minimum=0)
     max_length: int | None = option(None, "The largest number of characters, or of elements of a list.", minimum=0)
+    unique: list[str] = option(
+        [],
+        "Columns whose values no two rows of a batch have together; a row with a NULL among them is no repetition. The "
+        "first row, in the order of the stream, follows the rule. A rule of its own, checked after all others.",
+    )
     condition: str | None = option(
         None,
         "An expression that is true, over the columns of the row, e.g. `/shipped_at == null or /status == "
@@ -65,8 +70,10 @@ class Expectation:
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse a rule that checks nothing, or nothing of a column."""
         of_column = self._checks
-        if not of_column and self.condition is None:
-            yield "", "checks nothing: set not_null, in, matches, min, max, min_length, max_length or condition"
+        if self.unique:
+            yield from self._unique_faults()
+        elif not of_column and self.condition is None:
+            yield "", "checks nothing: set not_null, in, matches, min, max, min_length, max_length, unique or condition"
         elif of_column and self.column is None:
             yield "column", f"is missing: {' and '.join(of_column)} are for a column"
         elif self.column is None and self.on_failure == "null":
@@ -78,10 +85,21 @@ class Expectation:
         if None not in (self.min_length, self.max_length) and self.min_length > self.max_length:  # type: ignore[operator]
             yield "min_length", "is larger than max_length"
 
+    def _unique_faults(self) -> Iterator[tuple[str, str]]:
+        if self.column is not None or self._checks or self.condition is not None:
+            yield "unique", "is a rule of its own, with no column and no other check: name its columns here, as in [id]"
+        if len(set(self.unique)) < len(self.unique) or "" in self.unique:
+            yield "unique", "has a column twice, or one without a name"
+        if self.on_failure == "null" and len(self.unique) > 1:
+            yield "on_failure", "null is for one column: which one of unique becomes NULL is not said"
+        elif self.on_failure == "null" and "." in self.unique[0]:
+            yield "on_failure", "null is for whole columns, not for fields of structs"
+
     @property
     def label(self) -> str:
         """Its name."""
-        return self.name or "_".join([*([self.column] if self.column else []), *self._checks, *self._has_condition])
+        checks = [*self.unique, "unique"] if self.unique else [*self._checks, *self._has_condition]
+        return self.name or "_".join([*([self.column] if self.column else []), *checks])
 
     @property
     def _checks(self) -> list[str]:
@@ -104,7 +122,7 @@ class Expectation:
         """Return it for the tasks; `is_of_many`: it is for several tables."""
         return RowRule(
             name=self.label,
-            column=self.column or "",
+            column=self.column or (self.unique[0] if len(self.unique) == 1 else ""),
             on_failure=self.on_failure,
             not_null=self.not_null,
             among=None if self.in_ is None else tuple(self.in_),
@@ -113,6 +131,7 @@ class Expectation:
             maximum=self.max,
             min_length=self.min_length,
             max_length=self.max_length,
+            unique=tuple(self.unique),
             condition=(_condition(self.condition), self.condition) if self.condition else None,
             when=_condition(self.when) if self.when else None,
             is_of_many=is_of_many,

@@ -36,12 +36,12 @@ class TableJob(TaskTables):
 
     @property
     def self_validating_tables(self) -> frozenset[str]:
-        """Conversion to rows checks, but not fields that are left out, and only the core can leave events."""
+        """Conversion to rows checks, but not fields that are left out, and only the core can leave events for later."""
         read = self.route.table.fields or ()
         if not all(name in self.fields for name in read) or load() is None:
             return frozenset()
         appended = (name for name, table in self.tables.items() if isinstance(table, Table))
-        return frozenset(name for name in appended if not self.of(name).changes)
+        return frozenset(name for name in appended if not (self.of(name).changes or self.compares_rows(name)))
 
     @property
     def may_shuffle(self) -> bool:

@@ -159,6 +159,11 @@ class IcebergSettings(CreationSettings, RowSettings):
         return row_rules(self.expect, self.dynamic)
 
     @property
+    def compares_rows(self) -> bool:
+        """Whether a rule compares the rows of a batch, which one task then has all of."""
+        return any(rule.unique for own in self.by_table.values() for rule in own.expect)
+
+    @property
     def changes(self) -> bool:
         """Whether rows of a table may be updated and deleted by key, not only appended."""
         has_own = any(own.operation is not None or own.upsert for own in self.tables)

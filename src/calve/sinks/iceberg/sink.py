@@ -79,7 +79,7 @@ class IcebergSink:
         self.tables = IcebergTables(settings, self._route, self._key, self._targets, self._letters, log)
         storage = opening.letters_storage(for_executors(catalog.properties))
         self.dead_letters = DeadLetterLocation(opening.dead_letters, storage, limits=opening.letters_limits)
-        self.order = Order.BY_KEY if settings.changes else Order.ANY
+        self.order = Order.BY_KEY if settings.changes else Order.ONE_TASK if settings.compares_rows else Order.ANY
         self.flush_seconds = settings.flush_interval.total_seconds()
         self.max_batch_bytes = int(settings.max_batch_bytes or _BATCH_BYTES)
 

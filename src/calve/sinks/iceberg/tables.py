@@ -78,7 +78,7 @@ class IcebergTables:
             settings.max_commits_per_second or math.inf,
         )
         self.complete_micros: dict[str, int] = {}
-        self.may_grow = settings.max_batch_bytes is None
+        self.may_grow = settings.max_batch_bytes is None and not settings.compares_rows
         self.always_shuffles = settings.distribution == "hash"
         self.max_open_writers = settings.max_open_writers
         self.equality_delete_limit = settings.equality_delete_limit or 0

@@ -174,9 +174,13 @@ class TaskTables(SinkJob):
     def conversion_key(self, table: str) -> Hashable:
         """Return the columns and options of a table to which rows are only appended."""
         target = self.tables.get(table)
-        if self.of(table).changes or not isinstance(target, Table):
+        if self.of(table).changes or self.compares_rows(table) or not isinstance(target, Table):
             return table
         return target.columns_json, target.draft and target.draft.columns_json, self.options(target)
+
+    def compares_rows(self, table: str) -> bool:
+        """Return whether a rule compares the rows of a table with each other, so that their order counts."""
+        return any(rule.unique for rule in self.of(table).row_rules)
 
     def table_of(self, stream: RowStream) -> tuple[Table, dict[str, str]]:
         """Return the table of a stream, and its properties."""

@@ -6,10 +6,10 @@ is written last: it names the files that are complete.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import gzip
 import os
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,12 +129,15 @@ def _write_local(file: Path, data: bytes) -> None:
 
 def _unpublished(path: Path) -> BinaryIO:
     """Open an empty file for this task alone: one that a killed task has left, or a new one."""
-    while True:
-        handle = path.open("ab")
-        with contextlib.suppress(OSError):  # some file systems have no locks
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(handle.fileno()), path.stat()):
-                handle.truncate(0)
-                return handle
-        handle.close()  # another attempt of this task has published it meanwhile
+    handle = path.open("ab")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(os.fstat(handle.fileno()), path.stat()):
+            handle.truncate(0)
+            return handle
+    except (BlockingIOError, FileNotFoundError):  # another attempt of this task is writing it, or has published it
+        pass
+    except OSError:  # the file system has no locks
+        path.unlink(missing_ok=True)
+    handle.close()
+    return path.with_name(f"{path.name}.{os.getpid()}.{threading.get_native_id()}").open("wb")

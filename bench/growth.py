@@ -32,10 +32,13 @@ from bench.report import Report
 from bench.upserts import MODES, check, row
 from calve.table.limits import DEFAULTS
 from kit.running import Calve, until
+from kit.small_indexes import begin_index
 
 WAIT_SECONDS = 1800
 READS = 100
 """How often the table is read."""
+KEY_INDEXES = ("auto", "never", "begin")
+"""`begin`: used from the first commit on, however small the table is."""
 _SAWTEETH = frozenset({"files", "read s"})
 """What grows until the next compaction: the greatest counts, not the median."""
 YAML = """
@@ -156,7 +159,7 @@ def main() -> None:
     options = parser(__doc__, events=1000)
     options.add_argument("--commits", type=int, default=1000)
     options.add_argument("--write-mode", choices=MODES, help="update and insert instead of append")
-    options.add_argument("--key-index", choices=("auto", "never"), default="auto", help="with merge-on-read")
+    options.add_argument("--key-index", choices=KEY_INDEXES, default="auto", help="with merge-on-read")
     options.add_argument("--format-version", type=int, choices=(2, 3), default=2, help="with --write-mode")
     options.add_argument("--pace", type=int, default=1, help="how many times as fast maintenance is")
     options.add_argument("--snapshots", type=int, default=DEFAULTS.max_snapshots, help="that the table keeps at most")
@@ -164,12 +167,17 @@ def main() -> None:
     chosen = options.parse_args()
     last = {key: row(key, 0) for key in range(max(chosen.rows, chosen.events))}
     with tempfile.TemporaryDirectory(prefix="calve-bench-") as place:
-        how = {"mode": chosen.write_mode, "key_index": chosen.key_index, "version": chosen.format_version}
+        begins = chosen.key_index == "begin"
+        key_index = "auto" if begins else chosen.key_index
+        how = {"mode": chosen.write_mode, "key_index": key_index, "version": chosen.format_version}
         more = CHANGES.format(**how) if chosen.write_mode else ""
         calve = Calve(Path(place) / "calve", YAML.format(more=more + maintenance(chosen.pace, chosen.snapshots)))
         calve.start()
         try:
             give(calve, "000000", last.values())
+            if begins:
+                table = StaticTable.from_metadata(str(metadata(calve.folder)))
+                begin_index(calve, "bench", str(table.metadata.table_uuid))
             figures, seconds = [], 0.0
             for number, keys in enumerate(batches(chosen.commits, chosen.events, chosen.rows), 1):
                 batch = {key: row(key, number) for key in keys}

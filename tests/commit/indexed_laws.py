@@ -7,11 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
 from pyiceberg.table import StaticTable
 from pyspark.sql import SparkSession
 
-from calve.commit import branch_keys, key_index, key_levels
 from calve.commit.branch_keys import BranchKeys
 from calve.commit.fence import append
 from calve.commit.index_folder import IndexFolder
@@ -27,14 +25,6 @@ from commit.test_positions import DEATHS, NAME, NEIGHBOURS, Laws, Model
 ACCIDENTS = ("restarts", "restarts", "loses", "keeps", "restores", "damages", "converts", "expires")
 OTHERS = ("adds_columns", "partitions_by_key", "branches_off", "rewrites_manifests", "deletes_by_position")
 WHILE_WAITING = ("adds", "compacts", "changes_the_spec", "changes_columns", "adds_columns", "partitions_by_key")
-
-
-def small_indexes(patch: pytest.MonkeyPatch) -> None:
-    """Let few rows make many runs, and let every commit use the index and compare a file with it."""
-    patch.setattr(branch_keys, "LOCAL_ROWS", 0)
-    patch.setattr(branch_keys, "AUDITED_ROWS", 1_000_000)
-    patch.setattr(key_index, "RUN_ROWS", 12)
-    patch.setattr(key_levels, "_SMALL_ROWS", 5)
 
 
 class IndexedLaws(Laws):

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from calve.arrays import RowNumbers
+from calve.commit import key_index, key_levels
 from calve.commit.branch_files import BranchFile, BranchFiles
 from calve.commit.key_index import CommitNote, FileKeys, KeyIndex
 from calve.commit.key_state import UnusableIndexError
@@ -28,6 +31,10 @@ TYPES = {
     "decimal(38, 3)": pa.decimal128(38, 3),
 }
 """The types of keys, as a search compares them."""
+
+
+class KilledError(Exception):
+    """The process has ended."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +235,24 @@ class Lake:
             KeyIndex.reset(self.folder, "t")
             self.index = KeyIndex(self.folder, "t")
 
+    def dies(self) -> None:
+        """The process is killed in the middle of following."""
+        point = self.random.choice(("index.after-run", "index.after-merge", "index.after-save"))
+        times = Counter({point: self.random.randint(1, 2)})
+
+        def stop_at(point: str) -> None:
+            times[point] -= 1
+            if not times[point]:
+                raise KilledError
+
+        with pytest.MonkeyPatch.context() as patch:
+            for module in (key_index, key_levels):
+                patch.setattr(module, "stop_at", stop_at)
+            try:
+                self.follow()
+            except KilledError:
+                self.restarts()
+
     def loses(self) -> None:
         shutil.rmtree(self.folder)
         self.folder.mkdir()
@@ -244,14 +269,15 @@ class Lake:
             self.restarts()
 
     def damages(self) -> None:
-        """Flip a bit, or cut a file."""
+        """Flip a bit, or cut or remove a file."""
         if files := [path for path in self.folder.iterdir() if path.stat().st_size]:
             file = self.random.choice(sorted(files))
             content = bytearray(file.read_bytes())
             at = self.random.randrange(len(content))
             content[at] ^= 1 << self.random.randrange(8)
             file.unlink()
-            file.write_bytes(content[: self.random.choice((at, len(content), len(content)))])
+            if self.random.random() < 0.8:
+                file.write_bytes(content[: self.random.choice((at, len(content), len(content)))])
             self.restarts()
 
     def fails(self) -> None:

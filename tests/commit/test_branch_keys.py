@@ -12,10 +12,11 @@ from calve.engine import session
 from calve.maintenance import join as join_files
 from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.join import join
-from commit.indexed_laws import IndexedLaws, small_indexes
+from commit.indexed_laws import IndexedLaws
 from commit.test_positions import NAME
 from kit.compiled_core import needs_core
 from kit.examples import examples
+from kit.small_indexes import small_indexes
 
 pytestmark = [pytest.mark.spark, needs_core]
 

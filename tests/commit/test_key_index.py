@@ -28,7 +28,7 @@ from kit.examples import examples
 pytestmark = needs_core
 SECRET = np.array([3, 4], np.uint64)
 OTHERS = ("adds", "adds", "deletes", "rewrites", "overwrites", "goes_back", "goes_back_two", "brings_back", "expires")
-ACCIDENTS = ("is_refused", "restarts", "loses", "keeps", "restores", "damages", "fails")
+ACCIDENTS = ("is_refused", "restarts", "loses", "keeps", "restores", "damages", "fails", "dies", "dies")
 STEPS = 100
 
 
@@ -137,6 +137,11 @@ def test_the_laws_find_a_planted_mistake(tmp_path: Path, monkeypatch: pytest.Mon
     MISTAKES[mistake](monkeypatch)
     with pytest.raises((AssertionError, InvariantError, KeyError, IndexError)):
         lived(tmp_path, 1, 3, OTHERS + ACCIDENTS, steps=600)
+
+
+def test_an_index_whose_process_is_killed_while_it_follows_continues_and_does_not_begin_anew(tmp_path: Path) -> None:
+    lake = lived(tmp_path, 1, 3, ("adds", "adds", "rewrites", "dies", "dies", "dies"), steps=100)
+    assert lake.found == 0
 
 
 def test_find_changes_nothing(tmp_path: Path) -> None:

@@ -9,10 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyiceberg.catalog.sql import SqlCatalog
 
+from calve.commit.branch_files import BranchPlan
 from calve.commit.fence import append
 from calve.commit.mark import CommitTarget, Mark
+from calve.engine.java.compiled import java_class
 
 pytestmark = pytest.mark.spark
 MOST = 4
@@ -87,3 +90,45 @@ def test_the_size_of_a_list_of_many_manifests_is_known_after_a_commit(lake: Any)
     lake.java.refresh()
     stored = Path(lake.java.currentSnapshot().manifestListLocation().removeprefix("file:"))
     assert (held.manifests, held.manifest_list_bytes) == (100, stored.stat().st_size)
+
+
+def test_what_is_remembered_of_manifests_is_bounded_in_bytes(lake: Any) -> None:
+    """30 MB of each are remembered of two, but not of three, however few files they have."""
+    if "uri" not in lake.catalog.properties:
+        pytest.skip("one catalog is enough")
+    commit(lake, 1)
+    for number in range(2):
+        add_large_bounds(lake, number)
+    assert plan(lake) == plan_without_manifests(lake) == 1
+    add_large_bounds(lake, 2)
+    assert plan(lake) == 1
+    with pytest.raises(Py4JJavaError, match="FileNotFoundException"):
+        plan_without_manifests(lake)
+
+
+def add_large_bounds(lake: Any, number: int) -> None:
+    """Add deletes of no row whose bounds have 30 MB, in a manifest of their own."""
+    jvm = lake.catalog._jvm
+    bounds = {1: jvm.java.nio.ByteBuffer.allocate(15_000_000)}
+    metrics = jvm.org.apache.iceberg.Metrics(1, None, None, None, None, bounds, bounds)
+    file = jvm.org.apache.iceberg.FileMetadata.deleteFileBuilder(lake.java.spec()).ofPositionDeletes()
+    file = file.withPath(f"{lake.table.location}/delete-{number}.parquet").withFileSizeInBytes(1).withMetrics(metrics)
+    lake.java.newRowDelta().addDeletes(file.build()).commit()
+
+
+def plan(lake: Any) -> int:
+    java = java_class(lake.catalog._jvm, "calve.commit.positions", "Positions").newInstance()
+    begun = lake.catalog.begin(lake.name)
+    begun.inspect("main")
+    return len(BranchPlan(java, begun, "main").files([]).files)
+
+
+def plan_without_manifests(lake: Any) -> int:
+    """Plan while there are no manifests, which Iceberg's lists name."""
+    folder = Path(lake.table.location.removeprefix("file:")) / "metadata"
+    hidden = [path.rename(path.with_suffix(".hidden")) for path in folder.glob("*-m*.avro")]
+    try:
+        return plan(lake)
+    finally:
+        for path in hidden:
+            path.rename(path.with_suffix(".avro"))

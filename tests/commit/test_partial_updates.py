@@ -191,18 +191,19 @@ def test_a_repeated_commit_tells_anew_what_is_left_out(spark: SparkSession, tmp_
     assert table.in_spark() == table.in_pyiceberg() == [[0, 0, "x", 1000], [1, 0, "y", 7]]
 
 
+@pytest.mark.parametrize("mode", ["merge-on-read", "copy-on-write"])
 def test_columns_that_were_renamed_dropped_or_added_after_staging_are_kept_as_they_are_by_then(
-    spark: SparkSession, tmp_path: Path
+    spark: SparkSession, tmp_path: Path, mode: Any
 ) -> None:
     table = Changing(named(spark, tmp_path), tmp_path, "long", [], 3, keep=True)
     table.create()
-    table.commit({1: table.stage([("c", 1, 0, "x"), ("c", 2, 0, "y")])}, "copy-on-write")
+    table.commit({1: table.stage([("c", 1, 0, "x"), ("c", 2, 0, "y")])}, mode)
     files = {2: table.stage([("v", 1, 0, "z"), ("p", 2, 0, None)])}
     spark.sql(f"alter table lakehouse.{NAME} rename column value to worth")
     spark.sql(f"alter table lakehouse.{NAME} drop column place")
     spark.sql(f"alter table lakehouse.{NAME} add column more string")
     spark.sql(f"update lakehouse.{NAME} set more = 'new'")
-    table.commit(files, "copy-on-write")
+    table.commit(files, mode)
     rows = spark.sql(f"select id, worth, more from lakehouse.{NAME} order by id").collect()
     assert [list(row) for row in rows] == [[1, 1000, "new"], [2, 2001, "new"]]
 

@@ -76,8 +76,10 @@ def test_damage_and_a_refusing_disk_are_told_apart(tmp_path: Path) -> None:
         hits_of([run], range(500))
     with pytest.raises(DamagedRunError, match="block"):
         merge_runs(opened(run), tmp_path / "merged", ALL_LIVE, is_last=True)
-    with pytest.raises(OSError, match="No such file"):
+    with pytest.raises(DamagedRunError, match="missing"):
         OpenRun(tmp_path / "missing")
+    with pytest.raises(OSError, match="os error"):
+        OpenRun(tmp_path)
     with pytest.raises(OSError, match="No such file"):
         written(tmp_path, "no folder/run", range(5), 1)
 

@@ -2,7 +2,7 @@
 
 Whatever the source is, events come all the time; who wakes up finds that it was replaced. In the end the table has
 each event of files once, equals the table of a database with its key and a column masked, or has each event once that
-was answered 200.
+was answered 200. Key indexes are those of two machines, in turns: who takes over has none, or stale ones.
 """
 
 from __future__ import annotations
@@ -205,6 +205,8 @@ def test_nothing_is_lost_or_duplicated_when_drivers_are_killed_paused_and_cut_of
             print(takeovers.play())
         rows, lost, duplicated = takeovers.finish()
     assert (rows > 0, lost, duplicated) == (True, 0, 0)
+    if source == "files":
+        assert takeovers.index_messages() == [True, True, *[False] * (takeovers.count - 1)]
     status = StoreFolder.at(f"{state}/orders").get("status.json")
     assert status
     assert json.loads(status.content)["state"] == "stopped"

@@ -17,10 +17,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from commit.indexed_laws import IndexedLaws, small_indexes
+from commit.indexed_laws import IndexedLaws
 from commit.test_key_search import KINDS
 from commit.test_positions import NAME, Laws
 from fuzz.check import Finding
+from kit.small_indexes import small_indexes
 from services import duckdb_iceberg
 
 COMMITS = 12

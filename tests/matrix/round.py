@@ -12,16 +12,21 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from calve.commit.index_folder import KEYS
+from calve.commit.key_state import FILE
 from calve.state.store_folder import StoreFolder
 from calve.stop_point import VARIABLE
 from kit.running import Calve, each_event
+from kit.small_indexes import IndexedCalve, machine
 from matrix.feeds import Feed
 from services.opensearch import OpenSearch
 
-__all__ = ["ANY_TIME", "APPEND", "MODES", "OPENSEARCH", "Counts", "Round"]
+__all__ = ["ANY_TIME", "APPEND", "INDEXED", "MODES", "OPENSEARCH", "Counts", "Round"]
 
 APPEND, OPENSEARCH = "append", "opensearch"
 MODES = (APPEND, "equality-delete", "copy-on-write", "merge-on-read", OPENSEARCH)
+INDEXED = "merge-on-read with a key index"
+"""A mode of rounds of its own; on format version 3 if the state is on an object store."""
 TABLE = "to.target"
 ANY_TIME = "any time"
 REACH_SECONDS = 240
@@ -79,7 +84,10 @@ class Round:
         self._index = f"matrix-{folder.name}".lower()
         self._state, self._environment = state or ("", {})
         self._arguments = ("--state", self._state) if state else ()
-        self._calve = Calve(folder, json.dumps({"p": {"source": feed.source, "sink": [self._sink()]}}), spark)
+        kind, self._cache = Calve, folder / "cache"
+        if mode == INDEXED:
+            kind, self._environment = IndexedCalve, self._environment | machine(self._cache)
+        self._calve = kind(folder, json.dumps({"p": {"source": feed.source, "sink": [self._sink()]}}), spark)
         self.counts = Counts()
 
     def _sink(self) -> dict[str, Any]:
@@ -94,7 +102,11 @@ class Round:
         operation = '${getMetadata("iceberg_operation")}' if self._is_mirror else "${/op}"
         keyed = {"operation": operation, "identifier_columns": ["id"], **QUICK}
         more = {} if self._is_mirror else {"exclude_keys": ["n", "op", "do"], "schema": {"columns": COLUMNS}}
-        return {"iceberg": {"table_identifier": TABLE, "write_mode": self._mode, **keyed, **more}}
+        mode: dict[str, Any] = {"write_mode": self._mode}
+        if self._mode == INDEXED:
+            version = "3" if self._state else "2"
+            mode = {"write_mode": "merge-on-read", "table_properties": {"format-version": version}}
+        return {"iceberg": {"table_identifier": TABLE, **mode, **keyed, **more}}
 
     def strike(self, point: str, chance: random.Random) -> None:
         """Give events, start a process, and let it die at a point; at one of a task its worker dies, and it ends."""
@@ -123,8 +135,12 @@ class Round:
         """Work off what is left without a kill, and count."""
         if not self._feed.is_once:
             self._run_until_accepted()
+        elif self._mode == INDEXED:
+            self._feed.give(self._calve)  # for a last commit, which compares all files with the index
         code = self._calve.start("--once", *self._arguments, environment=self._environment).wait(600)
         assert code == 0, self._calve.said()[-4000:]
+        if self._mode == INDEXED:
+            self._check_index()
         changes = self._feed.changes
         self.counts.events = changes.numbers + changes.bad.total()
         rows = Counter(changes.rows.items())
@@ -138,6 +154,13 @@ class Round:
         if not self._is_mirror:
             self._compare("dead letters", Counter(one["event"] for one in self._dead_letters()), changes.bad)
         return self.counts
+
+    def _check_index(self) -> None:
+        """Fail if commits did not use an index all the time."""
+        place = self._cache / KEYS if self._state else self._calve.folder / "calve-state" / "p"
+        assert list(place.glob(f"*/*/{FILE}")), "there is no index"
+        assert "search the table instead" not in self._calve.said()
+        assert "begins anew" not in self._calve.said()
 
     def _rows(self, *columns: str) -> Counter[Any]:
         found = self._calve.shared_spark().table(f"lakehouse.{TABLE}").select(*columns).collect()

@@ -3,7 +3,7 @@
 With `--starts 200` a process with many pipelines is started and ended so often instead, without a kill
 (`matrix.starts`), and with `--takeovers 100` a standby takes over so often (`matrix.takeovers`). With `--databases` the
 rounds are those of `matrix.databases`; with `--whole` as well, the whole of Calve is killed in them, and not only its
-source.
+source. With `--key-index` commits find the rows of keys by an index, and are killed while that changes, too.
 
 A round is one pipeline with one of the sources, a sink of one write mode, and its state in a folder or on an object
 store; rounds take the combinations in turn. It is killed ten times, each time with new events, at points that take
@@ -38,7 +38,7 @@ from matrix import databases, record
 from matrix.feeds import Feed, FileFeed, HttpFeed, KafkaFeed, TableFeed
 from matrix.neighbours import EXTENSIONS, Neighbours
 from matrix.neighbours import table as neighbour_table
-from matrix.round import ANY_TIME, APPEND, MODES, OPENSEARCH, Counts, Round
+from matrix.round import ANY_TIME, APPEND, INDEXED, MODES, OPENSEARCH, Counts, Round
 from matrix.starts import Starts
 from matrix.takeovers import Takeovers
 from services.kafka import Kafka
@@ -55,6 +55,11 @@ COMBINATIONS = [
     for state in STATES
     for source in SOURCES
     if (source, mode) != ("iceberg", APPEND)  # the changes of a table are applied, or are documents
+]
+INDEXED_COMBINATIONS = [
+    (source, STATES[(turn + at) % len(STATES)], INDEXED)
+    for turn in range(len(STATES))
+    for at, source in enumerate(SOURCES)
 ]
 KILLS_OF_A_ROUND = 10
 PATH = (
@@ -78,6 +83,7 @@ PATH = (
 EVOLVED = ("catalog.after-evolve",)
 MORE = {"iceberg": ("spool.before-publish",), "file": EVOLVED, "kafka": EVOLVED, "http": EVOLVED}
 """A table that mirrors another evolves in the commit that brings the rows."""
+OF_INDEX = ("index.after-run", "commit.after-deletes", "index.after-merge", "index.after-save")
 WITHOUT_TABLES = ("catalog.", "commit.")
 ONLY_FIRST = "catalog.after-create"
 """Tables are made once, so this point comes first in a round or not at all."""
@@ -123,7 +129,7 @@ def main() -> int:
     failed, began = 0, time.monotonic()
     try:
         for number in _numbers(asked):
-            source, state, mode = COMBINATIONS[number % len(COMBINATIONS)]
+            source, state, mode = _combination(number, asked)
             try:
                 counts = _play(number, asked, servers)
             except Exception as error:  # a round that fails must not end a long record
@@ -272,6 +278,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--starts", type=int, default=0, help="start and end a process so often instead")
     parser.add_argument("--takeovers", type=int, default=0, help="let a standby take over so often instead")
     parser.add_argument("--pipelines", type=int, default=20, help="with --starts: how many the process has")
+    parser.add_argument("--key-index", action="store_true", help="let all commits use a key index instead")
     parser.add_argument("--databases", action="store_true", help="kill sources of databases instead")
     parser.add_argument("--whole", action="store_true", help="with --databases: kill all of Calve, not only its source")
     return parser.parse_args()
@@ -281,8 +288,13 @@ def _numbers(asked: argparse.Namespace) -> Sequence[int]:
     return [asked.round] if asked.round is not None else range(asked.first, asked.first + asked.rounds)
 
 
+def _combination(number: int, asked: argparse.Namespace) -> tuple[str, str, str]:
+    combinations = INDEXED_COMBINATIONS if asked.key_index else COMBINATIONS
+    return combinations[number % len(combinations)]
+
+
 def _play(number: int, asked: argparse.Namespace, servers: Servers) -> Counts:
-    source, state, mode = COMBINATIONS[number % len(COMBINATIONS)]
+    source, state, mode = _combination(number, asked)
     chance = random.Random(f"{asked.seed}-{number}")
     folder = asked.folder / f"round-{number}"
     feed = _feed(source, chance, folder, servers, number)
@@ -306,7 +318,8 @@ def _points(source: str, mode: str, number: int, chance: random.Random) -> list[
     if mode == OPENSEARCH:
         points = [point for point in points if not point.startswith(WITHOUT_TABLES)]
     first = number // len(COMBINATIONS) * KILLS_OF_A_ROUND + number % len(COMBINATIONS) * 3
-    chosen = [points[(first + each) % len(points)] for each in range(KILLS_OF_A_ROUND)]
+    chosen = [*OF_INDEX] if mode == INDEXED else []
+    chosen += [points[(first + each) % len(points)] for each in range(KILLS_OF_A_ROUND - len(chosen))]
     chance.shuffle(chosen)
     return sorted(chosen, key=lambda point: point != ONLY_FIRST)
 

@@ -2,7 +2,8 @@
 
 The state is on an object store, and events arrive all the time, by default numbered lines of files. The leading driver
 is killed, paused, or cut off from the store in turns; the standby must commit, and who wakes up must find that it was
-replaced. In the end the table must have the rows that it should, each once.
+replaced. In the end the table must have the rows that it should, each once. Drivers run on two machines in turns, so who
+takes over has no key indexes yet, or stale ones of its machine's driver before.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from calve.ledger.lease import HEAD, LEASE_VARIABLE, LedgerHead
 from calve.state.store_folder import StoreFolder
 from calve.state.values import decoded
 from kit.running import PATIENCE_SECONDS, Calve, until
+from kit.small_indexes import IndexedCalve, machine
 from services.relay import Relay
 
 __all__ = ["STRIKES", "Arrivals", "Feed", "Takeovers"]
@@ -46,6 +48,7 @@ orders:
         schema: {columns: [{name: slot, type: int, required: true}, {name: id, type: long}]}
         identifier_columns: [slot]
         upsert: true
+        table_properties: {format-version: "3"}
         flush_interval: 100ms
         commit_interval: 300ms
 """
@@ -116,8 +119,8 @@ def _event(number: int) -> str:
     return f'{{"id": {number}, "slot": {number % SLOTS}}}\n'
 
 
-class Driver(Calve):
-    """A process that reaches the store through a relay of its own."""
+class Driver(IndexedCalve):
+    """A process that reaches the store through a relay of its own; commits find older rows by key indexes."""
 
     relay: Relay
 
@@ -157,8 +160,9 @@ class Drivers:
         driver.log = self._folder / f"driver-{len(self.all)}.log"
         driver.relay = Relay(urlsplit(self._environment["AWS_ENDPOINT_URL"]).port or 0)
         self.all.append(driver)
-        environment = self._environment | {"AWS_ENDPOINT_URL": driver.relay.endpoint, LEASE_VARIABLE: "10"}
-        driver.start("--state", self._state, "--standby", environment=environment)
+        machine_folder = self._folder / f"machine-{(len(self.all) - 1) % 2}"
+        environment = {"AWS_ENDPOINT_URL": driver.relay.endpoint, LEASE_VARIABLE: "10", **machine(machine_folder)}
+        driver.start("--state", self._state, "--standby", environment=self._environment | environment)
         return driver
 
     def head(self) -> LedgerHead:
@@ -249,6 +253,10 @@ class Takeovers:
         assert self._drivers.head().holder is None
         rows = self._rows()
         return expected.total(), (expected - rows).total(), (rows - expected).total()
+
+    def index_messages(self) -> list[bool]:
+        """Return whether each driver has said something about key indexes: only the first one of a machine begins them."""
+        return ["key index" in driver.said() for driver in self._drivers.all]
 
     def table(self) -> str:
         """Return the takeovers in Markdown."""

@@ -23,6 +23,8 @@ from calve.settings import parse_text
 from calve.state.local_folder import LocalFolder
 from changes.history import Kind, Table
 from changes.values import exact
+from kit.compiled_core import needs_core
+from kit.small_indexes import small_indexes
 
 pytestmark = [
     pytest.mark.spark,
@@ -180,24 +182,50 @@ def test_a_column_that_was_only_widened_takes_its_new_values_at_once(
     assert spark.sql(f"SELECT n, x FROM {mirror.name} WHERE id = 1000").collect() == [(5_000_000_000, 0.1)]
 
 
-def test_a_dropped_column_stays_in_the_mirror_optional_and_empty_and_that_is_said(
-    spark: SparkSession, lake: Catalog, tmp_path: Path, caplog: pytest.LogCaptureFixture
+@needs_core
+def test_a_dropped_column_stays_in_the_mirror_optional_and_empty_or_goes_beside_upserts_and_that_is_said(
+    spark: SparkSession,
+    lake: Catalog,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    small_indexes(monkeypatch)
     caplog.set_level("INFO", "calve")
-    spark.sql("CREATE TABLE lake.db.less (id INT, must STRING NOT NULL, s STRUCT<a: INT, b: INT>) USING iceberg")
+    tables = ("less", "kept", "gone")
+    for name in tables:
+        must = "STRING" if name == "kept" else "STRING NOT NULL"
+        spark.sql(f"CREATE TABLE lake.db.{name} (id INT, must {must}, s STRUCT<a: INT, b: INT>) USING iceberg")
     table = SimpleNamespace(identifier="db.less", name="lake.db.less")
-    mirror = Mirror(spark, lake, table, "identifier_columns: [id]", "merge-on-read", tmp_path / "mirror")
-    spark.sql("INSERT INTO lake.db.less VALUES (1, 'x', struct(1, 2))")
-    mirror.catch_up()
-    for column in ("must", "s.b"):
-        spark.sql(f"ALTER TABLE lake.db.less DROP COLUMN {column}")
-    spark.sql("INSERT INTO lake.db.less VALUES (2, struct(3))")
-    assert mirror.catch_up()["rejects"] == {}
-    found = spark.sql(f"SELECT id, must, s.a, s.b FROM {mirror.name} ORDER BY id").collect()
-    assert found == [(1, "x", 1, 2), (2, None, 3, None)]
-    [said] = [line for line in caplog.messages if "dropped" in line]
-    assert said.startswith("the table mirror.db.less follows its source: must is now of type optional string, ")
-    assert said.endswith("must stays, although the source dropped it, s.b stays, although the source dropped it")
+    others = "}, {".join(f"table_name: db.{name}, identifier_columns: [id]" for name in tables[1:])
+    fates = "{name: mirror.db.kept, on_dropped_column: keep}, {name: mirror.db.gone, on_dropped_column: drop}"
+    mode = f"merge-on-read\n        tables: [{fates}]"
+    mirror = Mirror(spark, lake, table, f"identifier_columns: [id]}}, {{{others}", mode, tmp_path / "mirror")
+
+    def change(*statements: str) -> None:
+        for statement in statements:
+            for name in tables:
+                spark.sql(statement.format(f"lake.db.{name}"))
+        assert mirror.catch_up()["rejects"] == {}
+
+    change("INSERT INTO {} SELECT id, 'x', named_struct('a', id, 'b', 2) FROM range(4)")
+    change(
+        "ALTER TABLE {} DROP COLUMN must",
+        "ALTER TABLE {} DROP COLUMN s.b",
+        "UPDATE {} SET s = named_struct('a', 10) WHERE id = 1",
+        "DELETE FROM {} WHERE id = 2",
+        "INSERT INTO {} VALUES (4, struct(4))",
+    )
+    change("UPDATE {} SET s = named_struct('a', 30) WHERE id IN (3, 4)")
+    for name in ("less", "kept"):
+        found = spark.sql(f"SELECT id, must, s.a, s.b FROM lake.mirror.db.{name} ORDER BY id").collect()
+        assert found == [(0, "x", 0, 2), (1, None, 10, None), (3, None, 30, None), (4, None, 30, None)]
+    assert rows(spark, "lake.mirror.db.gone", ["*"]) == rows(spark, "lake.db.gone", ["*"])
+    assert columns(spark, "lake.mirror.db.gone") == columns(spark, "lake.db.gone") == ["id", "s"]
+    assert len(list((tmp_path / "mirror").glob("keys/*/index"))) == len(tables)
+    said = [line for line in caplog.messages if "the table mirror.db.less follows its source" in line]
+    assert "must is now of type optional string, " in said[0]
+    assert said[0].endswith("must stays, although the source dropped it, s.b stays, although the source dropped it")
 
 
 def test_a_column_that_was_dropped_and_added_again_loses_its_older_values_in_the_mirror_too(

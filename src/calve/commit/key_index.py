@@ -29,6 +29,7 @@ from calve.commit.key_levels import RunLevels
 from calve.commit.key_state import IndexState, KnownFile, load, new_state, save, sweep
 from calve.compiled.key_runs import GONE, REPLACES, Bitmap, Bits
 from calve.errors import InvariantError
+from calve.stop_point import stop_at
 
 __all__ = ["CommitNote", "FileKeys", "KeyIndex", "KeyReader"]
 
@@ -177,6 +178,7 @@ class KeyIndex:
         levels = entries.finish(sum(file.rows for file in branch.files.values()))
         state = msgspec.structs.replace(state, shards=(levels.files,))
         save(self._folder, state)
+        stop_at("index.after-save")
         self._state, self._levels, self._dead, self._note = state, levels, _dead(state), None
         sweep(self._folder, state)
 

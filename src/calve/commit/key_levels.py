@@ -9,6 +9,7 @@ from pathlib import Path
 from calve.commit.key_state import RunFile
 from calve.compiled.key_runs import Bitmap, Bits, Numbers, OpenRun, find_keys, merge_runs, write_run
 from calve.files.private import create_private
+from calve.stop_point import stop_at
 
 __all__ = ["RunLevels"]
 
@@ -72,6 +73,7 @@ class RunLevels:
         """
         name = self._new_name()
         self._open(name, write_run(self._folder / name, keys, files, positions))
+        stop_at("index.after-run")
         while (first := self._first_to_merge()) is not None:
             self.merge(first, dead)
 
@@ -84,6 +86,7 @@ class RunLevels:
         """
         name, chosen = self._new_name(), [run for _, run in reversed(self._runs[first:])]
         rows = merge_runs(chosen, self._folder / name, dead, is_last=first == 0)
+        stop_at("index.after-merge")
         del self._runs[first:]
         self._open(name, rows)
 

@@ -92,11 +92,13 @@ class OpenRun:
         path: The file; it is never written again, and may be removed.
 
     Raises:
-        DamagedRunError: Its header or directory is damaged.
+        DamagedRunError: Its header or directory is damaged, or it is missing.
         OSError: It cannot be read.
     """
 
     def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise DamagedRunError(f"{path.name} is missing")
         library, text, code = _library(), str(path).encode(), ctypes.c_int64()
         library.calve_keys_open.argtypes = [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p]
         library.calve_keys_open.restype = ctypes.c_void_p

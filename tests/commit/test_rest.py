@@ -112,9 +112,13 @@ def test_tables_evolve(catalog: Catalog, table: Table) -> None:
 
 
 @needs_core
-def test_a_key_index_finds_rows_on_an_object_store_and_on_a_branch_and_reads_each_file_once(
-    catalog: Catalog, table: Table, object_store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_key_index_finds_rows_on_an_object_store_and_on_a_branch_and_others_read_the_vectors(
+    spark: SparkSession, schema_json: str, object_store: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """It reads each file once. The buckets of this catalog take no Puffin files, so these are in another bucket."""
+    properties = {"format-version": "3", "write.data.path": object_store.place("vectors")}
+    catalog = Catalog(session.start(), object_store.rest_catalog())
+    table = catalog.create("indexed.rows", schema_json, properties=properties)
     monkeypatch.setattr(branch_keys, "STORE_ROWS", 1)
     append(catalog, CommitTarget(table.identifier), Mark("shop", "s", 1), {1: [file(table, "a", list(range(9)))]})
     for branch, others in (("main", 9), ("audit", 12)):
@@ -128,6 +132,14 @@ def test_a_key_index_finds_rows_on_an_object_store_and_on_a_branch_and_reads_eac
         assert keys.stats
         assert keys.stats.read_rows == others + 2  # the last commit's own file is read by the next one
     theirs = load_catalog("theirs", **object_store.rest_catalog()).load_table(table.identifier)
+    their_spark = spark.newSession()
+    for key, value in object_store.rest_catalog().items():
+        their_spark.conf.set(f"spark.sql.catalog.theirs.{key}", value)
+    their_spark.conf.set("spark.sql.catalog.theirs", "org.apache.iceberg.spark.SparkCatalog")
     for branch in ("main", "audit"):
-        rows = theirs.scan().use_ref(branch).to_arrow()["id"].to_pylist()
-        assert sorted(rows) == [0, 4, 5, 6, 7, 8]
+        scan = theirs.scan().use_ref(branch)
+        deletes = {str(one.file_format) for task in scan.plan_files() for one in task.delete_files}
+        assert deletes == {"FileFormat.PUFFIN"}
+        assert sorted(scan.to_arrow()["id"].to_pylist()) == [0, 4, 5, 6, 7, 8]
+        in_spark = their_spark.sql(f"SELECT id FROM theirs.indexed.rows VERSION AS OF '{branch}' ORDER BY id").collect()
+        assert [row.id for row in in_spark] == [0, 4, 5, 6, 7, 8]

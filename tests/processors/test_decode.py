@@ -52,12 +52,30 @@ def test_parse_ion_keeps_all_digits() -> None:
     )
     outcome = run([{"parse_ion": {"source": "x", "delete_source": True}}], {"x": text})
     assert outcome.texts == [
-        '{"a":1,"b":2.50,"c":1E+30,"d":"2020-01-01T12:00:00.123000+00:00","e":"symbol","f":"aGVsbG8=","g":[1,null],'
+        '{"a":1,"b":2.50,"c":1E+30,"d":"2020-01-01T12:00:00.123Z","e":"symbol","f":"aGVsbG8=","g":[1,null],'
         '"h":["a","b"],"i":null,"j":true,"k":"x","l":5,"m":123456789012345678901234567890,"n":{"o":"nan"}}'
     ]
 
 
-@pytest.mark.parametrize("text", ["[1]", "{", "symbol", "", 5])
+@pytest.mark.parametrize(
+    ("time", "text"),
+    [
+        ("2020T", "2020T"),
+        ("2020-02T", "2020-02T"),
+        ("2020-02-03", "2020-02-03"),
+        ("0001-02-03T", "0001-02-03"),
+        ("2020-01-01T12:30-08:00", "2020-01-01T20:30Z"),
+        ("2020-01-01T12:30-00:00", "2020-01-01T12:30Z"),
+        ("2020-01-01T12:30:45.1234567+01:00", "2020-01-01T11:30:45.1234567Z"),
+        ("2020-01-01T12:30:45.10Z", "2020-01-01T12:30:45.10Z"),
+        ("2020-01-01T12:30:45Z", "2020-01-01T12:30:45Z"),
+    ],
+)
+def test_timestamps_of_ion_keep_their_precision_and_all_digits(time: str, text: str) -> None:
+    assert ran({"parse_ion": {"source": "x", "delete_source": True}}, {"x": f"{{t: {time}}}"}) == [{"t": text}]
+
+
+@pytest.mark.parametrize("text", ["[1]", "{", "symbol", "", 5, "{t: 0001-01-01T00:00:00+01:00}"])
 def test_what_is_no_ion_struct_is_a_dead_letter(text: Any) -> None:
     outcome = run([{"parse_ion": {"source": "x"}}], {"x": text}, {"x": "{b: 1}"})
     assert (outcome.events, len(outcome.failed)) == ([{"x": "{b: 1}", "b": 1}], 1)

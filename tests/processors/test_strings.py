@@ -142,3 +142,41 @@ def test_a_pattern_that_java_would_need_exponential_time_for_takes_linear_time()
 def test_patterns_that_cannot_work_are_refused(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsErrors, match=message):
         plugins({"substitute_string": {"entries": [entry]}})
+
+
+@pytest.mark.parametrize(
+    ("regex", "text", "parts"),
+    [
+        ("x*", "axb", ["a", "b"]),
+        (r"\s*", "a b", ["a", "b"]),
+        (",", ",,", []),
+        ("(?<n>,)", ",a,", ["", "a"]),
+        (",", "", [""]),
+    ],
+)
+def test_a_delimiter_that_matches_nothing_ends_and_only_delimiters_are_no_parts(
+    regex: str, text: str, parts: list[str]
+) -> None:
+    processor = {"split_string": {"entries": [{"source": "s", "delimiter_regex": regex}]}}
+    assert ran(processor, {"s": text}) == [{"s": parts}]
+
+
+@pytest.mark.parametrize(
+    ("regex", "to", "after"),
+    [
+        ("(a)", "$12", "a2b"),
+        ("(?<n>a)(b)", "$2-${n}", "b-a"),
+        (r"[(?<]?(?<n>a)\(?", "${n}${n}", "aab"),
+        ("(a)", r"\$1\1", "$11b"),
+    ],
+)
+def test_a_replacement_means_what_it_means_in_java(regex: str, to: str, after: str) -> None:
+    assert ran({"substitute_string": {"entries": [{"source": "s", "from": regex, "to": to}]}}, {"s": "ab"}) == [
+        {"s": after}
+    ]
+
+
+@pytest.mark.parametrize("to", ["$2", "${m}", "$", "a\\"])
+def test_a_replacement_that_java_refuses_is_refused(to: str) -> None:
+    with pytest.raises(SettingsErrors, match="is not a group of the pattern"):
+        plugins({"substitute_string": {"entries": [{"source": "s", "from": "(?<n>a)", "to": to}]}})

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
-from amazon.ion.core import IonType
+from amazon.ion.core import IonType, TimestampPrecision
 from amazon.ion.exceptions import IonException
 from amazon.ion.simple_types import IonPyNull, IonPySymbol
 from amazon.ion.simpleion import loads
@@ -57,7 +57,26 @@ def _json_value(value: Any) -> Any:
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))
     if isinstance(value, datetime):
-        return value.isoformat()
+        return _time_text(value)
     if isinstance(value, int):
         return bool(value) if getattr(value, "ion_type", None) == IonType.BOOL else int(value)
     return str(value)
+
+
+def _time_text(time: Any) -> str:
+    """Return a timestamp with its precision, in UTC if it has a time; digits of seconds are not cut."""
+    precision = time.precision
+    fraction = format(time.fractional_seconds, "f")[1:] if time.fractional_precision else ""
+    if precision is not None and precision <= TimestampPrecision.DAY:
+        return (
+            f"{time.year:04}T",
+            f"{time.year:04}-{time.month:02}T",
+            f"{time.year:04}-{time.month:02}-{time.day:02}",
+        )[precision]
+    parts = (time.year, time.month, time.day, time.hour, time.minute, time.second)
+    try:
+        utc = datetime(*parts, tzinfo=time.tzinfo or UTC).astimezone(UTC)
+    except OverflowError:
+        raise InvalidIonError("it has a time before the year 1 or after 9999") from None
+    minutes = f"{utc.year:04}-{utc:%m-%dT%H:%M}"
+    return f"{minutes}Z" if precision == TimestampPrecision.MINUTE else f"{minutes}:{utc:%S}{fraction}Z"

@@ -25,7 +25,9 @@ __all__ = [
     "split_matches",
 ]
 
-_REFERENCE = re.compile(r"\\(.)|\$(\d+)|\$\{(\w+)\}|\$", re.DOTALL)
+_REFERENCE = re.compile(r"\\(.|$)|\$(\d+)|\$\{(\w+)\}|\$", re.DOTALL)
+_NAMED = re.compile(r"(\\.|\[(?:\\.|[^\]\\])+\]|\(\?)(?:<(?=[A-Za-z]))?", re.DOTALL)
+"""An escape, a class of characters, or what begins a group; then the rest of the beginning of a named one."""
 _MARKS = tuple(map(chr, (0, *range(0xE000, 0xF900), *range(0xF0000, 0xF1000))))
 """Characters without a meaning; one that no text has is put around matches."""
 _MEMO = 10_000
@@ -50,8 +52,13 @@ def pattern(text: str | None) -> object:
         SettingsError: It is invalid, or needs more than RE2 has.
     """
     if text is not None:
-        require_pattern(text)
+        require_pattern(_re2(text))
     return None
+
+
+def _re2(regex: str) -> str:
+    """Return a pattern with named groups as RE2 has them, `(?P<name>`."""
+    return _NAMED.sub(lambda match: f"{match[1]}P<" if match[0] == "(?<" else match[0], regex)
 
 
 def matcher(text: str) -> Callable[[str], bool]:
@@ -70,20 +77,24 @@ def matcher(text: str) -> Callable[[str], bool]:
 
 def has_match(texts: Sequence[str], regex: str) -> list[bool]:
     """Return for each text whether a part of it matches."""
-    matches: list[bool] = _arrow().match_substring_regex(_array(texts), regex).to_pylist()
+    matches: list[bool] = _arrow().match_substring_regex(_array(texts), _re2(regex)).to_pylist()
     return matches
 
 
 def replace_all(texts: Sequence[str], regex: str, with_: str) -> list[str]:
     r"""Replace every match; `with_` is RE2's: `\1` is a group."""
-    replaced: list[str] = _arrow().replace_substring_regex(_array(texts), pattern=regex, replacement=with_).to_pylist()
+    replaced: list[str] = (
+        _arrow().replace_substring_regex(_array(texts), pattern=_re2(regex), replacement=with_).to_pylist()
+    )
     return replaced
 
 
 def split_all(texts: Sequence[str], regex: str) -> list[list[str]]:
-    """Split each text at every match."""
-    parts: list[list[str]] = _arrow().split_pattern_regex(_array(texts), pattern=regex).to_pylist()
-    return parts
+    """Split each text at every match, as Java does: an empty match at the beginning makes no part.
+
+    Arrow's own function never ends if the pattern matches nothing.
+    """
+    return [parts[2::2] if parts[:2] == ["", ""] else parts[::2] for parts in split_matches(texts, regex)]
 
 
 def split_matches(texts: Sequence[str], regex: str) -> list[list[str]]:
@@ -94,7 +105,7 @@ def split_matches(texts: Sequence[str], regex: str) -> list[list[str]]:
 
 def found_groups(texts: Sequence[str], regex: str) -> list[dict[str, str] | None]:
     """Return the named groups of the first match in each text; all groups of the pattern must be named."""
-    groups: list[dict[str, str] | None] = _arrow().extract_regex(_array(texts), pattern=regex).to_pylist()
+    groups: list[dict[str, str] | None] = _arrow().extract_regex(_array(texts), pattern=_re2(regex)).to_pylist()
     return groups
 
 
@@ -108,15 +119,24 @@ def replacement(text: str, regex: str) -> str:
 
     def one(match: re.Match[str]) -> str:
         escaped, by_number, by_name = match.groups()
-        if escaped is not None:
+        if escaped:
             return "\\\\" if escaped == "\\" else escaped
-        number = groups.get(by_name) if by_name else int(by_number) if by_number else None
+        digits = _group_digits(by_number or "", groups[""])
+        number = groups.get(by_name) if by_name else int(digits) if digits else None
         if number is None or number > groups[""] or number > 9:
             hint = r"Write $1 to $9 or ${name} for a group of `from`, and \$ for a dollar"
             raise SettingsError(f"{match[0]} is not a group of the pattern", step="settings", hint=hint)
-        return f"\\{number}"
+        return f"\\{number}{(by_number or '')[len(digits) :]}"
 
     return _REFERENCE.sub(one, text)
+
+
+def _group_digits(digits: str, count: int) -> str:
+    """Return the digits behind a dollar that are the number of a group, as Java reads them: those that it has."""
+    length = 1
+    while length < len(digits) and int(digits[: length + 1]) <= count:
+        length += 1
+    return digits[:length]
 
 
 def _groups(regex: str) -> dict[str, int]:

@@ -236,10 +236,11 @@ class Truncate:
 
 
 def java_split(texts: list[str], delimiter: str | None, regex: str | None) -> list[list[str]]:
-    """Split texts as Java does: without the empty parts at the end."""
+    """Split texts as Java does: without the empty parts at the end; only delimiters are no parts."""
     split_texts = split_all(texts, regex) if regex else [text.split(delimiter) for text in texts]
     for parts in split_texts:
-        while len(parts) > 1 and not parts[-1]:
+        has_match = len(parts) > 1
+        while has_match and parts and not parts[-1]:
             parts.pop()
     return split_texts
 

@@ -21,7 +21,7 @@ from calve.observe.log import Log
 from calve.observe.report import PipelineReport
 from calve.operate.changes_frame import changes_frame
 from calve.operate.configuration import Config, parsed
-from calve.operate.frames import FrameRunner, check_frame, frame_pipeline, in_catalog
+from calve.operate.frames import FrameRunner, check_frame, check_key, frame_pipeline, in_catalog
 from calve.pipeline.plugins import source_kind
 from calve.settings import PipelineSettings, only
 from calve.sources.spark.source import FrameBatch
@@ -68,6 +68,7 @@ def write(
     runner = FrameRunner(df.sparkSession)
     if identifier_columns:
         options["identifier_columns"] = _names(identifier_columns)
+        check_key(df.columns, options["identifier_columns"], options.get("case_insensitive") is True)
     config = frame_pipeline(*in_catalog(runner.engine, table, catalog), options)
     (settings,) = parsed(config).pipelines
     batch = FrameBatch(df, {"batch": uuid.uuid4().hex if batch_id is None else str(batch_id)}, batch_id is not None)

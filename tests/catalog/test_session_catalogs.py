@@ -21,8 +21,9 @@ SETTINGS = {
 }
 
 
-def engine(settings: dict[str, str] = SETTINGS) -> Any:
-    session = SimpleNamespace(conf=SimpleNamespace(getAll=settings))
+def engine(settings: dict[str, str] = SETTINGS, current: str = "lake") -> Any:
+    catalog = SimpleNamespace(currentCatalog=lambda: current)
+    session = SimpleNamespace(conf=SimpleNamespace(getAll=settings), catalog=catalog)
     spark = Engine.__new__(Engine)
     spark._users = session
     return spark
@@ -48,7 +49,9 @@ def test_hadoop_settings_of_one_catalog_are_refused() -> None:
         in_session(engine(), {"type": "spark", "name": "odd"})
 
 
-def test_the_first_part_of_a_name_is_a_catalog_only_if_the_session_has_it() -> None:
+def test_the_first_part_of_a_name_is_a_catalog_if_the_session_has_it_or_no_table_can_be_in_the_current_one() -> None:
     assert split_name(engine(), "lake.shop.orders") == ("lake", "shop.orders")
     assert split_name(engine(), "lake.orders") == ("", "lake.orders")
     assert split_name(engine(), "a.shop.orders") == ("", "a.shop.orders")
+    assert split_name(engine(current="spark_catalog"), "a.shop.orders") == ("a", "shop.orders")
+    assert split_name(engine(current="spark_catalog"), "shop.orders") == ("", "shop.orders")

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+from calve.event.typed_schema import declaration
+from calve.sources.file.rows import FileBatches, row_numbers
+from calve.sources.source import Split
 from kit.examples import examples
 from kit.lake import Lake
 
@@ -105,3 +110,23 @@ def test_the_name_of_the_most_events_wins_in_any_order_and_in_any_tasks(tmp_path
         lake.write(*_divided(random.Random(seed), events))
         assert lake.schema() == {"id": "long", "a": "long"}
         assert (lake.codes(), len(lake.rows["ns.t"])) == (["AMBIGUOUS_FIELD"] * 2, 3)
+
+
+class TypedRows:
+    """Reads events as rows with types, as those of a Parquet file or a DataFrame."""
+
+    def read(self, split: Split) -> Iterator[pa.RecordBatch]:
+        batch = pa.RecordBatch.from_pylist([json.loads(event) for event in split.body["events"]])
+        rows = FileBatches("rows").typed(batch, row_numbers(1, len(batch)), declaration(batch.schema))
+        yield from (part.drop_columns(["file_path", "file_row"]) for part in rows)
+
+
+def test_typed_rows_whose_names_differ_by_case_only_are_rejected_like_texts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = [json.dumps(event) for event in ({"id": 1, "a": 1, "A": "x"}, {"id": 2, "a": 2, "A": None})]
+    monkeypatch.setattr("kit.lake.Texts", TypedRows)
+    lake = _lake(tmp_path, {})
+    lake.write(events)
+    assert (lake.schema(), lake.codes()) == ({"id": "long", "a": "long"}, ["AMBIGUOUS_FIELD"])
+    assert lake.rows["ns.t"] == [{"id": 2, "a": 2}]

@@ -46,12 +46,15 @@ def in_session(spark: Engine, properties: Mapping[str, str]) -> dict[str, str]:
 def split_name(spark: Engine, table: str) -> tuple[str, str]:
     """Return the catalog and the rest of a table's name as Spark reads it; no catalog: the name has none.
 
+    If the session's current catalog has no tables of Iceberg, the first of three parts is meant as a catalog.
+
     Args:
         spark: With the session.
         table: `namespace.table` or `catalog.namespace.table`.
     """
     first, _, rest = table.partition(".")
-    is_catalog = "." in rest and first in spark.settings_below(_PREFIX)
+    settings = spark.settings_below(_PREFIX)
+    is_catalog = "." in rest and (first in settings or settings.get(spark.current_catalog) not in _CLASSES)
     return (first, rest) if is_catalog else ("", table)
 
 

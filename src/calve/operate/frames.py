@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -11,7 +11,9 @@ from calve.catalog.session_catalogs import split_name
 from calve.engine.adopt import adopt
 from calve.engine.engine import Engine
 from calve.errors import RunError, SettingsError
+from calve.event.column_names import folded
 from calve.observe.descriptors import raise_limit
+from calve.observe.humanize import listed
 from calve.observe.report import PipelineReport
 from calve.observe.watch import Watch
 from calve.operate.quick import pipeline_name
@@ -22,7 +24,7 @@ from calve.settings import PipelineSettings
 from calve.settings.catalog import SPARK
 from calve.sources.spark.source import FrameBatch, SparkSource
 
-__all__ = ["FrameRunner", "check_frame", "frame_pipeline", "in_catalog"]
+__all__ = ["FrameRunner", "check_frame", "check_key", "frame_pipeline", "in_catalog"]
 
 _GIVE_UP = timedelta(minutes=2)
 
@@ -84,6 +86,22 @@ def check_frame(frame: Any, is_stream: bool = False) -> None:
     if frame.isStreaming:
         hint = "Use df.writeStream.foreachBatch(calve.spark.sink(…))"
         raise SettingsError("The DataFrame is a stream, which has no end", step="write", target="df", hint=hint)
+
+
+def check_key(columns: Sequence[str], identifiers: Sequence[str], case_insensitive: bool = False) -> None:
+    """Check that a DataFrame has the columns that identify a row, or the structs that contain them.
+
+    Raises:
+        SettingsError: It lacks one; all of its rows would be rejected.
+    """
+    fold = folded if case_insensitive else str
+    names = {fold(name) for name in columns}
+    for identifier in identifiers:
+        if names.isdisjoint((fold(identifier), fold(identifier.partition(".")[0]))):
+            twins = [name for name in columns if folded(name) == folded(identifier)]
+            hint = f"It has {twins[0]}; or set case_insensitive=True" if twins else f"It has: {listed(columns, 20)}"
+            message = f"The DataFrame has no column {identifier}"
+            raise SettingsError(message, step="write", target="identifier_columns", hint=hint)
 
 
 def in_catalog(spark: Engine, table: str, catalog: str | Mapping[str, str] | None) -> tuple[dict[str, str], str]:

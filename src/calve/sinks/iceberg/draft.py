@@ -21,6 +21,7 @@ from calve.event.columns import KEY, OPERATION
 from calve.event.envelope.schema import field_of
 from calve.event.operation import Operation
 from calve.event.reject import Code, rejects_table
+from calve.event.typed import with_text
 from calve.reduce.key import Key
 from calve.sinks.iceberg.task_tables import TaskTables
 from calve.table.loaded import Table
@@ -97,7 +98,7 @@ def _rejects(
     rejects = rejects.filter(pc.not_equal(rejects["code"], Code.NO_MATCHING_FIELDS.value))
     if not job.evolves or job.rules.overflow or not job.rules.is_contended(inferred):
         return rejects
-    alone = rejects_table(UnknownColumns(Schema(), job.options(draft)).find(events).rejects)
+    alone = rejects_table(UnknownColumns(Schema(), job.options(draft)).find(with_text(events)).rejects)
     return pa.concat_tables([rejects, alone.filter(pc.invert(pc.is_in(alone["row"], rejects["row"].combine_chunks())))])
 
 

@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from calve.credentials import in_short, remember, without_credentials
+from calve.credentials import in_short, is_secret_key, remember, without_credentials
 from calve.errors import SourceError
 from calve.observe.watch import Watch
 from calve.operate.probe import _answers
@@ -41,6 +41,25 @@ SECRET = f"geheim{ENDING}"
 )
 def test_addresses_in_texts_lose_their_credentials(text: str, shown: str) -> None:
     assert without_credentials(text) == shown
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["password", "kafka.sasl.jaas.config", "eventhubs.connectionString", "awsSecretKey", "fs.s3a.secret.key"]
+    + ["pem_private_key", "credentials", "sfToken", "fs.azure.account.key.a.dfs.core.windows.net", "accessKey"],
+)
+def test_options_of_sparks_sources_with_secrets_are_known(key: str) -> None:
+    assert is_secret_key(key)
+
+
+def test_options_that_only_have_to_do_with_secrets_are_shown() -> None:
+    shown = ["path", "dbtable", "partitionColumn", "kafka.bootstrap.servers", "credentialsFile", "subscribe", "key"]
+    assert not any(map(is_secret_key, shown))
+
+
+def test_the_password_within_a_login_is_a_secret_by_itself() -> None:
+    remember({"kafka.sasl.jaas.config": 'x.PlainLoginModule required username="u" password="geheim12";'})
+    assert without_credentials("login u/geheim12 failed") == "login u/… failed"
 
 
 def test_an_error_has_no_credentials_wherever_it_goes() -> None:

@@ -29,8 +29,12 @@ _PARAMETER = re.compile(
     re.IGNORECASE,
 )
 _SECRET_KEY = re.compile(
-    rf"(?:{_NAMES}(?:[_-]id)?|authorization|user\.info|account\.?key|key\.pem|connection-string.*|sas-token.*)$", re.I
+    rf"(?:{_NAMES}s?(?:[_-]id)?|(?:secret|private)[._-]?key|passphrase|authorization|user\.info|account\.?key(?:\..*)?"
+    r"|key\.pem|connection-?string.*|sas-token.*|jaas\.config)$",
+    re.I,
 )
+_WITHIN = re.compile(r"(?:password=\"|SharedAccessKey=|AccountKey=)([^\";]+)", re.I)
+"""The secret within the login of a Kafka client in Java, and within Azure's connection strings."""
 _USER_OF = re.compile(r"://[^/\s@:]*:(?!\d{1,5}[/?#])(\S*)@")
 _PARAMETER_OF = re.compile(rf"[?&;](?:[\w.-]*{_NAMES}[\w.-]*|sig)=([^&]+)", re.IGNORECASE)
 _SHORTEST = 4
@@ -101,6 +105,7 @@ def _whole(value: str) -> Iterator[str]:
     yield value
     yield value.strip()
     yield re.sub(r"^(?:[\w.-]+:|(?:basic|bearer) )", "", value, flags=re.IGNORECASE)
+    yield from _WITHIN.findall(value)
 
 
 def _of_address(value: str) -> Iterator[str]:

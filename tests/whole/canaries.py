@@ -57,6 +57,7 @@ def pipelines(c: Canaries, port: int, nobody: int) -> Pipelines:
         "telemetry": _into(otlp={"port": 0, "grpc_port": None, "authentication": {"bearer": {"token": c.new()}}}),
         **_of_kafka(c, at),
         **_of_databases(c, nobody),
+        **_of_spark(c, nobody),
         **_of_stores(c, at),
         **_of_catalogs(c, at),
         **_of_searches(c, at),
@@ -102,6 +103,19 @@ def _of_databases(c: Canaries, nobody: int) -> Pipelines:
         "postgres": _into(postgres={**address, "username": "u", "password": c.new(), "database": "d"}),
         "mysql": _into(mysql={**address, "username": "u", "password": c.of_environment()}),
         "rds": _into(rds=address | rds),
+    }
+
+
+def _of_spark(c: Canaries, nobody: int) -> Pipelines:
+    address = f"jdbc:postgresql://user:{c.encoded()}@127.0.0.1:{nobody}/d?password={c.encoded()}"
+    login = f'org.apache.kafka.common.security.plain.PlainLoginModule required username="u" password="{c.plain()}";'
+    return {
+        "spark-load": _into(
+            spark={"format": "jdbc", "read": "batch", "options": {"url": address, "dbtable": "t", "password": c.new()}}
+        ),
+        "spark-stream": _into(
+            spark={"format": "kafka", "options": {"subscribe": "t", "kafka.sasl.jaas.config": login}}
+        ),
     }
 
 

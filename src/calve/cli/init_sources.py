@@ -164,6 +164,43 @@ def _address(answers: Answers) -> DatabaseAddress:
     return address
 
 
+_SPARK = {
+    "jdbc": """\
+      read: batch                           # all rows, once for each load_id
+      options:
+        url: "jdbc:postgresql://localhost:5432/shop"
+        dbtable: public.orders
+        user: calve
+        password: ${env:DB_PASSWORD:-}
+      packages: [org.postgresql:postgresql:42.7.8]
+""",
+    "kafka": """\
+      options: {kafka.bootstrap.servers: "localhost:9092", subscribe: orders, startingOffsets: earliest}
+      packages: [org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0]
+      select: ["cast(value as string) message", timestamp]    # processors or from_json(…) make columns of it
+""",
+}
+"""What formats of Spark need, by name."""
+_OF_FILES = """\
+      options: {path: in}
+      schema: "id long, at timestamp"       # Spark does not infer the columns of a stream
+"""
+_OF_OTHERS = """\
+      options: {}                           # as the page of this source has them for Spark's option(…)
+      # packages: [group:artifact:version]  # its jar, built for Spark 4.1 and Scala 2.13
+      # read: batch                         # if it is no stream
+"""
+
+
+def _spark(answers: Answers, proposed: Proposal) -> str:
+    name = answers.location
+    is_file = name in ("csv", "json", "orc", "parquet", "text")
+    return f"""\
+    spark:
+      format: {_text(name)}
+{_SPARK.get(name, _OF_FILES if is_file else _OF_OTHERS)}"""
+
+
 _COPIES = 'shop.${getMetadata("table_name")}'
 SOURCES = {
     "http": SourceKind("Port to listen on", "2021", _http),
@@ -172,5 +209,6 @@ SOURCES = {
     "s3": SourceKind("Bucket and prefix", "s3://logs/in/", _s3),
     "postgres": SourceKind("Server and database", "postgres://calve@localhost:5432/shop", _postgres, _COPIES, True),
     "mysql": SourceKind("Server and database", "mysql://calve@localhost:3306/shop", _mysql, _COPIES, True),
+    "spark": SourceKind("Format of Spark", "kafka", _spark),
     "iceberg": SourceKind("Table to follow", "shop.orders", _iceberg, "shop.mirror", True),
 }

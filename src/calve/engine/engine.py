@@ -93,9 +93,9 @@ class Engine:
             self._sent.add(file)
         return java
 
-    def object_array(self, *values: Any) -> Any:
-        """Return a Java `Object[]`."""
-        array = self._gateway.new_array(self.jvm.java.lang.Object, len(values))
+    def object_array(self, *values: Any, kind: str = "Object") -> Any:
+        """Return a Java `Object[]`, or an array of another class of `java.lang`."""
+        array = self._gateway.new_array(getattr(self.jvm.java.lang, kind), len(values))
         for at, value in enumerate(values):
             array[at] = value
         return array

@@ -19,7 +19,7 @@ from calve.notify.receivers import open_receiver
 from calve.pipeline.announcer import subscriptions
 from calve.pipeline.plugins import declared, probe_sink, probe_source
 from calve.pipeline.run import Catalogs
-from calve.pipeline.spark_needs import needs_s3
+from calve.pipeline.spark_needs import needs_s3, spark_conf
 from calve.serde import decoder
 from calve.settings import PipelineSettings
 from calve.sinks.sink import CatalogOf
@@ -53,7 +53,7 @@ def check(pipelines: Sequence[PipelineSettings], conf: Mapping[str, str] | None 
     if not has_tables and not any(declared(pipeline).needs_spark for pipeline in pipelines):
         return _answers(probes)
     try:
-        spark = session.start(conf=conf, needs_s3=needs_s3(pipelines))
+        spark = session.start(conf=spark_conf(pipelines, conf or {}), needs_s3=needs_s3(pipelines))
     except CalveError as error:
         return [*_answers(probes), str(error)]
     try:

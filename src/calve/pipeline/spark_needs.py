@@ -11,6 +11,8 @@ from calve.settings import PipelineSettings
 
 __all__ = ["needs_s3", "spark_conf"]
 
+_PACKAGES = "spark.jars.packages"
+
 
 def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
     """Return whether a sink or a source table is on S3, which needs Iceberg's AWS bundle."""
@@ -20,5 +22,8 @@ def needs_s3(pipelines: Sequence[PipelineSettings]) -> bool:
 
 
 def spark_conf(pipelines: Sequence[PipelineSettings], conf: Mapping[str, str]) -> dict[str, str]:
-    """Return Spark's settings for pipelines; those of the user override them."""
-    return (READING if any(declared(pipeline).needs_spark for pipeline in pipelines) else {}) | dict(conf)
+    """Return Spark's settings for pipelines; those of the user override them, and their packages are added."""
+    needed = READING if any(declared(pipeline).needs_spark for pipeline in pipelines) else {}
+    packages = [package for pipeline in pipelines for package in declared(pipeline).jars]
+    added = ",".join(dict.fromkeys([*filter(None, [conf.get(_PACKAGES)]), *packages]))
+    return needed | dict(conf) | ({_PACKAGES: added} if added else {})

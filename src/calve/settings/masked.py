@@ -24,10 +24,12 @@ MASK = "…"
 """Stands for a secret."""
 MOST_CHARACTERS = 64 << 10
 _VARIABLE = re.compile(r"\$\{(env|file):[^}]*\}")
-_OPEN = frozenset(
-    ("type", "catalog-impl", "name", "uri", "warehouse", "prefix", "io-impl", "client.region", "s3.region")
-) | frozenset(("s3.endpoint", "s3.path-style-access", "scope", "oauth2-server-uri", "security.protocol"))
-"""Properties of catalogs and clients that are no secrets."""
+_OPEN = (
+    frozenset(("type", "catalog-impl", "name", "uri", "warehouse", "prefix", "io-impl", "client.region", "s3.region"))
+    | frozenset(("s3.endpoint", "s3.path-style-access", "scope", "oauth2-server-uri", "security.protocol"))
+    | frozenset(("path", "dbtable", "subscribe", "streamName", "kafka.bootstrap.servers", "url", "driver", "user"))
+)
+"""Properties of catalogs and clients, and options of Spark's sources, that are no secrets."""
 _PLUGINS = {"source": "sources", "processor": "processors", "processors": "processors", "sink": "sinks"}
 
 

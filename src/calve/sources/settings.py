@@ -139,6 +139,11 @@ class SourceSettings:
         return ()
 
     @property
+    def jars(self) -> Sequence[str]:
+        """The jars that Spark needs for it, as group:artifact:version."""
+        return ()
+
+    @property
     def selected(self) -> Tables | None:
         """The tables of a database that it loads and follows; None: it reads no database."""
         return None

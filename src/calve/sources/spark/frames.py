@@ -8,12 +8,14 @@ Executors write the parts: Arrow's file format, in the order of the DataFrame by
 
 from __future__ import annotations
 
+import hashlib
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pyarrow as pa
 from pyiceberg.io import load_file_io
@@ -30,10 +32,11 @@ from calve.state.folder import StateFolder
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["Frames"]
+__all__ = ["Frames", "check_columns", "file_name"]
 
 _PARTS = "parts.json"
 _PART_BYTES = 32 << 20
+_LONGEST_NAME = 120
 _TYPES = (
     spark_types.BooleanType,
     spark_types.IntegralType,
@@ -72,7 +75,7 @@ class Frames:
         """
         kept = values.read(self._folder / name, _PARTS)
         if kept is None:
-            _check_columns(frame.schema)
+            check_columns(frame.schema)
             (self._folder / name).make()
             kept = sorted(self._computed(name, frame))
             (self._folder / name).put(_PARTS, values.encoded(kept))
@@ -80,9 +83,17 @@ class Frames:
 
     def keep_only(self, frames: Collection[str]) -> None:
         """Remove all other frames."""
-        for name in set(self._folder.folders()) - set(frames):
+        self.remove(set(self._folder.folders()) - set(frames))
+
+    def remove(self, frames: Collection[str]) -> None:
+        """Remove frames; may be repeated."""
+        for name in frames:
             (self._folder / name).remove([_PARTS])
             (self._folder / name).clear()
+
+    def has(self, name: str) -> bool:
+        """Return whether a DataFrame is kept, whole."""
+        return (self._folder / name).get(_PARTS) is not None
 
     def _computed(self, name: str, frame: DataFrame) -> list[tuple[str, int]]:
         writer = _PartWriter((self._folder / name).location, self._storage)
@@ -101,7 +112,13 @@ class Frames:
         return list(parts)
 
 
-def _check_columns(schema: spark_types.StructType) -> None:
+def file_name(identity: Sequence[object]) -> str:
+    """Return the identity of a batch as the name of a file; the prefix keeps it from being hidden."""
+    name = quote("-".join(map(str, identity)), safe="")
+    return f"b-{name if len(name) <= _LONGEST_NAME else hashlib.sha256(name.encode()).hexdigest()}"
+
+
+def check_columns(schema: spark_types.StructType) -> None:
     """Check that the rows of a DataFrame can become events.
 
     Raises:

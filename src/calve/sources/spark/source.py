@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
+from calve.engine import session
 from calve.errors import PositionLostError, SettingsError
 from calve.observe.log import Log
-from calve.sources.source import ALONE, Backlog, Planned, Position, SourceContext
-from calve.sources.spark.frames import Frames
+from calve.sources.source import ALONE, Backlog, Planned, Position, Source, SourceContext
+from calve.sources.spark.formats import java_frame
+from calve.sources.spark.frames import Frames, file_name
+from calve.sources.spark.load import SparkLoad
 from calve.sources.spark.reader import FrameReader
 from calve.sources.spark.settings import SparkSettings
+from calve.sources.spark.stream import SparkStream
 from calve.state.clients import file_io_at
 from calve.state.folder import StateFolder
 
@@ -23,8 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["FrameBatch", "SparkSource", "check_start", "open", "probe"]
 
 _DONE = "done"
-_LONGEST = 120
-_NO_FRAME = "Call calve.spark.sink in the foreachBatch of a stream, or calve.spark.write, in your own Spark job"
+_NO_FRAME = "Set `format`; or call calve.spark.sink in the foreachBatch of a stream of your own, or calve.spark.write"
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class FrameBatch:
     @property
     def name(self) -> str:
         """The name of the batch as a file."""
-        return _name(self.position)
+        return file_name([*self.position.values()])
 
 
 class SparkSource:
@@ -108,7 +109,7 @@ class SparkSource:
         assert self._batch is not None
         is_offered = planned.position == self._batch.position
         if "batch" in planned.position and (self._batch.is_named or not is_offered):
-            (self._folder / _DONE).put(_name(planned.position), b"")
+            (self._folder / _DONE).put(file_name([*planned.position.values()]), b"")
         if is_offered:
             self.is_committed = True
             self._frames.keep_only(())
@@ -151,30 +152,31 @@ class SparkSource:
         Log(self._pipeline).warning(f"{message}; it goes on, as on_lost_position says")
 
 
-def open(settings: SparkSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE) -> SparkSource:
+def open(settings: SparkSettings, folder: StateFolder, pipeline: str, context: SourceContext = ALONE) -> Source:
     """Return the source of a pipeline; it has no side effects before `start`."""
-    return SparkSource(settings, folder, pipeline)
+    if settings.format is None:
+        return SparkSource(settings, folder, pipeline)
+    return (SparkStream if settings.read == "stream" else SparkLoad)(settings, folder, pipeline)
 
 
 def probe(settings: SparkSettings, folder: StateFolder, pipeline: str, context: SourceContext) -> None:
-    """Check nothing: only the program that has the rows can reach them."""
+    """Let Spark find the format and its columns; without a format only the program that has the rows reaches them."""
+    if settings.format is not None:
+        java_frame(session.start(), settings)
 
 
 def check_start(settings: SparkSettings, pipeline: str, once: bool, is_new: bool) -> None:
-    """Refuse a run by `calve run`.
+    """Refuse to run a pipeline that has no format.
 
     Raises:
-        SettingsError: Always.
+        SettingsError: It has none.
     """
-    raise _without_frame(pipeline)
-
-
-def _name(position: Position) -> str:
-    """Return the name of a batch as a file; the prefix keeps it from being hidden."""
-    name = quote("-".join(str(part) for part in position.values()), safe="")
-    return f"b-{name if len(name) <= _LONGEST else hashlib.sha256(name.encode()).hexdigest()}"
+    if settings.format is None:
+        raise _without_frame(pipeline)
 
 
 def _without_frame(pipeline: str) -> SettingsError:
-    message = f"The source spark of {pipeline} takes rows from a program, and cannot run by itself"
+    message = (
+        f"The source spark of {pipeline} has no `format`, so it takes rows from a program, and cannot run by itself"
+    )
     return SettingsError(message, step="start", target=pipeline, hint=_NO_FRAME)

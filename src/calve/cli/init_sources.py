@@ -169,6 +169,7 @@ _SPARK = {
       read: batch                           # all rows, once for each load_id
       options:
         url: "jdbc:postgresql://localhost:5432/shop"
+        driver: org.postgresql.Driver       # its class, because the jar comes by packages
         dbtable: public.orders
         user: calve
         password: ${env:DB_PASSWORD:-}

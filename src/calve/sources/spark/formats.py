@@ -32,7 +32,8 @@ _PASSING = (
     "org.apache.kafka.common.errors.RetriableException",
 )
 """The classes of failures that another try may not have."""
-_OPTIONS = "Check `options`, `schema` and `select`; a missing driver comes by `packages: [group:artifact:version]`"
+_OPTIONS = "Check `options`, `schema` and `select`"
+_DRIVER = "Check `options`: a driver from `packages: [group:artifact:version]` needs its class, `driver`"
 
 
 def java_frame(engine: Engine, settings: SparkSettings) -> Any:
@@ -77,7 +78,7 @@ def failure(error: Exception, settings: SparkSettings) -> SourceError | EngineEr
     if caused_by(error, *_PASSING) and not caused_by(error, _MISSING):
         hint = "Calve tries again; check that the server is up, and `options`"
         return SourceUnavailableError(message, step="read", target=name, hint=hint)
-    return SourceError(message, step="read", target=name, hint=_OPTIONS)
+    return SourceError(message, step="read", target=name, hint=_DRIVER if name == "jdbc" else _OPTIONS)
 
 
 def _condition(error: Exception) -> str:

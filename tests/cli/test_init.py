@@ -65,7 +65,9 @@ def test_answers_and_options_are_taken() -> None:
     ],
 )
 def test_every_kind_of_source_is_written_from_its_place(kind: str, place: str, expected: dict[str, Any]) -> None:
-    done = init("--source", kind, "--from", place, *(["--table", "lake.copy"] if kind in ("s3", "iceberg", "spark") else []))
+    done = init(
+        "--source", kind, "--from", place, *(["--table", "lake.copy"] if kind in ("s3", "iceberg", "spark") else [])
+    )
     assert done.exit_code == 0, done.output
     assert "calve validate pipeline.yaml --connect" in done.output
     (pipeline,) = parse("pipeline.yaml", PLUGINS, environment={"PGPASSWORD": "x", "MYSQL_PWD": "y"}).pipelines

@@ -45,8 +45,10 @@ def test_addresses_in_texts_lose_their_credentials(text: str, shown: str) -> Non
 
 @pytest.mark.parametrize(
     "key",
-    ["password", "kafka.sasl.jaas.config", "eventhubs.connectionString", "awsSecretKey", "fs.s3a.secret.key"]
-    + ["pem_private_key", "credentials", "sfToken", "fs.azure.account.key.a.dfs.core.windows.net", "accessKey"],
+    [
+        *("password", "kafka.sasl.jaas.config", "eventhubs.connectionString", "awsSecretKey", "fs.s3a.secret.key"),
+        *("pem_private_key", "credentials", "sfToken", "fs.azure.account.key.a.dfs.core.windows.net", "accessKey"),
+    ],
 )
 def test_options_of_sparks_sources_with_secrets_are_known(key: str) -> None:
     assert is_secret_key(key)

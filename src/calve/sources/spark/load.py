@@ -86,7 +86,9 @@ class SparkLoad:
 
     def backlog(self, position: Position | None) -> Backlog:
         """Return whether there is something to load; its size is unknown before Spark has read it."""
-        return Backlog() if self._is_over(position) else Backlog(-1, 1, is_urgent=True)
+        if self._is_over(position):
+            return Backlog()
+        return Backlog(-1, sum(split.size_bytes for split in self._after(position)) or 1, is_urgent=True)
 
     def plan(self, position: Position | None, max_bytes: int) -> Planned | None:
         """Return the next parts of the load; the first call lets Spark read all rows. May be repeated.
@@ -98,11 +100,11 @@ class SparkLoad:
             return None
         if self._splits is None:
             self._splits = self._read()
-        begin = position["part"] if self._is_of(position) else 0
-        splits = first_up_to(max_bytes, self._splits[begin:], lambda split: split.size_bytes)
+        splits = first_up_to(max_bytes, self._after(position), lambda split: split.size_bytes)
+        part = len(self._splits) - len(self._after(position)) + len(splits)
         end = {"load": self._settings.load_id, "of": self._settings.fingerprint, "attempt": self._attempt}
-        waiting = ("load",) if begin + len(splits) < len(self._splits) else ()
-        return Planned(splits, end | {"part": begin + len(splits), "parts": len(self._splits)}, waiting)
+        waiting = ("load",) if part < len(self._splits) else ()
+        return Planned(splits, end | {"part": part, "parts": len(self._splits)}, waiting)
 
     def acknowledge(self, planned: Planned) -> None:
         """Remember a load whose last batch is committed, and remove its rows."""
@@ -119,6 +121,10 @@ class SparkLoad:
             if isinstance(error.__cause__, JAVA_ERRORS):
                 raise failure(error.__cause__, self._settings) from error.__cause__
             raise
+
+    def _after(self, position: Position | None) -> list[Split]:
+        """Return the parts that are not planned; none before Spark has read the rows."""
+        return (self._splits or [])[position["part"] if self._is_of(position) else 0 :]
 
     def _is_over(self, position: Position | None) -> bool:
         return self._is_loaded or (self._is_of(position) and position["part"] == position["parts"])

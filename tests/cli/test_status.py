@@ -62,15 +62,15 @@ def test_the_key_index_of_a_table_is_shown_with_what_was_compared(shell: Shell) 
     status = PipelineStatus("p")
     status.table_committed("db.large", 1, 1)
     status.table_committed("db.small", 1, 1)
-    status.key_index("db.large", KeyIndexStats(rows=2_000_000, size_bytes=49_000_000, audited_rows=5000))
+    status.after_commit("db.large", KeyIndexStats(rows=2_000_000, size_bytes=49_000_000, audited_rows=5000))
     save(shell, status.report())
     said = shell("status").output
     assert "2,000,000 rows, 46.7 MiB, 5,000 audited\n" in said
     earlier = datetime.now(UTC) - timedelta(hours=3)
-    status.key_index("db.large", KeyIndexStats(rows=1, size_bytes=24, audited_rows=7, last_audit=earlier))
+    status.after_commit("db.large", KeyIndexStats(rows=1, size_bytes=24, audited_rows=7, last_audit=earlier))
     save(shell, status.report())
     assert "1 row, 24 B, 7 audited (3 h ago)\n" in shell("status").output
-    status.key_index("db.large", KeyIndexStats(rows=1, size_bytes=24, stale=3, rebuilt=1))
+    status.after_commit("db.large", KeyIndexStats(rows=1, size_bytes=24, stale=3, rebuilt=1))
     save(shell, status.report())
     assert "1 row, 24 B, 0 audited, 3 stale, began anew 1 time\n" in shell("status").output
 

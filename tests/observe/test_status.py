@@ -190,7 +190,7 @@ def test_the_last_commits_and_the_files_of_a_table_are_in_the_report_and_in_the_
     for number in range(MAX_COMMITS + 5):
         status.table_committed("a.b", number, number)
     status.table_files("a.b", BranchFileStats(3, 900, 1, 20, 7))
-    report = PipelineReport.from_dict(status.to_dict())
+    report = PipelineReport.from_dict(status.report().to_dict())
     assert [one.snapshot_id for one in report.commits] == list(range(5, MAX_COMMITS + 5))
     assert report.tables["a.b"].files == BranchFileStats(3, 900, 1, 20, 7)
     assert status.totals().tables["a.b"].files == BranchFileStats(3, 900, 1, 20, 7)

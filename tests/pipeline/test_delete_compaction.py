@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
+from calve.commit.outcome import Outcome
 from calve.observe.status import PipelineStatus
 from calve.pipeline.delete_compaction import DeleteCompaction
 from calve.record.target import WriteMode

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
+from calve.commit.outcome import Outcome
 from calve.errors import (
     CalveError,
     CommitError,

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
+from calve.commit.outcome import Outcome
 from calve.observe.report import BranchFileStats
 from calve.pipeline import table_maintenance
 from calve.pipeline.table_maintenance import TableMaintenance

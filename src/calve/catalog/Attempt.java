@@ -4,6 +4,7 @@ import java.util.Collections;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.LinkedList;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -17,6 +18,8 @@ import org.apache.iceberg.DataFile;
 import org.apache.iceberg.DeleteFile;
 import org.apache.iceberg.FileContent;
 import org.apache.iceberg.HasTableOperations;
+import org.apache.iceberg.HistoryEntry;
+import org.apache.iceberg.ManageSnapshots;
 import org.apache.iceberg.ManifestFile;
 import org.apache.iceberg.PartitionSpec;
 import org.apache.iceberg.PartitionSpecParser;
@@ -282,6 +285,62 @@ public class Attempt {
     finish(transaction.newDelete().deleteFromRowFilter(Expressions.alwaysTrue()), branch, summary);
   }
 
+  /**
+   * The snapshots that a branch has and `main` lacks, the oldest first, as JSON; and where they begin: `base` is the last
+   * snapshot that both have.
+   */
+  public String waiting(String branch) throws Exception {
+    TableMetadata current = transaction.currentMetadata();
+    Set published = new HashSet();
+    Snapshot main = current.currentSnapshot();
+    for (Snapshot each = main; each != null; each = parent(current, each)) {
+      published.add(Long.valueOf(each.snapshotId()));
+    }
+    Set wasMain = new HashSet();
+    for (Iterator entries = current.snapshotLog().iterator(); entries.hasNext();) {
+      wasMain.add(Long.valueOf(((HistoryEntry) entries.next()).snapshotId()));
+    }
+    LinkedList line = new LinkedList();
+    SnapshotRef ref = current.ref(branch);
+    Snapshot each = ref == null ? null : current.snapshot(ref.snapshotId());
+    boolean isCut = false;
+    boolean isSetBack = false;
+    while (each != null && !published.contains(Long.valueOf(each.snapshotId()))) {
+      Map summary = each.summary() == null ? Collections.emptyMap() : each.summary();
+      isSetBack = isSetBack || wasMain.contains(Long.valueOf(each.snapshotId()));
+      line.addFirst(new Object[] {Long.valueOf(each.snapshotId()), each.operation(), summary});
+      isCut = each.parentId() != null && parent(current, each) == null;
+      each = parent(current, each);
+    }
+    Map found = new LinkedHashMap();
+    found.put("main", main == null ? null : Long.valueOf(main.snapshotId()));
+    found.put("base", each == null ? null : Long.valueOf(each.snapshotId()));
+    found.put("has_branch", Boolean.valueOf(ref != null));
+    found.put("is_cut", Boolean.valueOf(isCut));
+    found.put("is_set_back", Boolean.valueOf(isSetBack));
+    found.put("line", line);
+    return JsonUtil.mapper().writeValueAsString(found);
+  }
+
+  private static Snapshot parent(TableMetadata current, Snapshot snapshot) {
+    return snapshot.parentId() == null ? null : current.snapshot(snapshot.parentId().longValue());
+  }
+
+  /** Let a branch point to a snapshot; a missing branch is created. */
+  public void point(String branch, long snapshot) {
+    ManageSnapshots update = transaction.manageSnapshots();
+    if (transaction.currentMetadata().ref(branch) == null) {
+      update.createBranch(branch, snapshot);
+    } else {
+      update.replaceBranch(branch, snapshot);
+    }
+    update.commit();
+  }
+
+  public void removeBranch(String branch) {
+    transaction.manageSnapshots().removeBranch(branch).commit();
+  }
+
   /** Data files, from JSON. */
   public List files(String files) throws Exception {
     Map specs = transaction.table().specs();
@@ -350,13 +409,14 @@ public class Attempt {
       }
       throw error;
     }
-    Snapshot snapshot = made.snapshot(made.ref(branch).snapshotId());
+    SnapshotRef ref = made.ref(branch);
+    Snapshot snapshot = ref == null ? null : made.snapshot(ref.snapshotId());
     Map found = new LinkedHashMap();
-    found.put("snapshot", Long.valueOf(snapshot.snapshotId()));
-    found.put("summary", snapshot.summary());
+    found.put("snapshot", snapshot == null ? null : Long.valueOf(snapshot.snapshotId()));
+    found.put("summary", snapshot == null ? Collections.emptyMap() : snapshot.summary());
     found.put("table", described(made, table.io()));
     putHistory(found, made);
-    found.put("listBytes", Long.valueOf(listBytes(snapshot)));
+    found.put("listBytes", Long.valueOf(snapshot == null ? 0 : listBytes(snapshot)));
     return JsonUtil.mapper().writeValueAsString(found);
   }
 

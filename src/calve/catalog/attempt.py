@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from calve import structs
 from calve.catalog.trust import Trust
 from calve.engine.java.errors import called
 from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
 
-__all__ = ["Attempt", "InspectedTable", "Swapped", "table_of"]
+__all__ = ["Attempt", "InspectedTable", "Swapped", "WaitingSnapshots", "table_of"]
 
 
 class InspectedTable(NamedTuple):
@@ -46,7 +47,7 @@ class Swapped(NamedTuple):
     """The state of a table after the swap.
 
     Attributes:
-        snapshot_id: The branch's snapshot.
+        snapshot_id: The branch's snapshot; None: the branch was removed.
         summary: Its summary.
         table: The new table, without a metadata location.
         snapshots: How many snapshots the table has.
@@ -54,7 +55,7 @@ class Swapped(NamedTuple):
         manifest_list_bytes: The size of the snapshot's list of manifests; 0: few, or not known.
     """
 
-    snapshot_id: int
+    snapshot_id: int | None
     summary: dict[str, str]
     table: Table
     snapshots: int
@@ -64,6 +65,26 @@ class Swapped(NamedTuple):
     def total(self, what: str) -> int:
         """Return a total of the summary, e.g. of `data-files`; 0 if Iceberg wrote none."""
         return int(self.summary.get(f"total-{what}") or 0)
+
+
+class WaitingSnapshots(msgspec.Struct, frozen=True):
+    """What a branch has and `main` lacks.
+
+    Attributes:
+        main: The snapshot of `main`.
+        base: The last snapshot that both have; None: there is none.
+        has_branch: Whether the branch exists.
+        is_cut: Whether the snapshot before the oldest one has expired.
+        is_set_back: Whether `main` had some of them before, and was set back.
+        line: The snapshots, oldest first: id, operation and summary.
+    """
+
+    main: int | None
+    base: int | None
+    has_branch: bool
+    is_cut: bool
+    is_set_back: bool
+    line: list[tuple[int, str | None, dict[str, str]]]
 
 
 class Attempt:
@@ -187,6 +208,18 @@ class Attempt:
         """
         texts = msgspec.json.encode(files).decode(), "{}"
         called(self._java, "replace", branch, texts[0], gone, sequence_number, added, removed, texts[1])
+
+    def waiting(self, branch: str) -> WaitingSnapshots:
+        """Return what a branch has and `main` lacks, with the snapshots of this attempt."""
+        return structs.decode(called(self._java, "waiting", branch), WaitingSnapshots)
+
+    def point(self, branch: str, snapshot: int) -> None:
+        """Let a branch point to a snapshot; a missing branch is created."""
+        called(self._java, "point", branch, snapshot)
+
+    def remove_branch(self, branch: str) -> None:
+        """Remove a branch; its snapshots stay until they expire."""
+        called(self._java, "removeBranch", branch)
 
     def clear(self, branch: str, summary: Mapping[str, str]) -> None:
         """Add a snapshot without any row to the transaction."""

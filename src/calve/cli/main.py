@@ -42,6 +42,7 @@ COMMANDS = {
     "wait": "Wait until a day of a table is complete.",
     "sql": "Query tables with SQL, without Spark.",
     "changes": "Print the row changes of a table, snapshot by snapshot.",
+    "publish": "Publish commits that wait on a branch, or discard them.",
     "maintain": "Compact tables, convert deletes, expire snapshots and orphans.",
     "doctor": "Check Java, jars, memory and disk, and say how to fix problems.",
     "bundle": "Pack Calve for the executors of a Spark cluster.",

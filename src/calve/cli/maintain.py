@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from calve.maintenance.upkeep import MaintenanceReport
     from calve.sinks.iceberg.settings import IcebergSettings
 
-__all__ = ["maintain"]
+__all__ = ["contexts", "maintain"]
 
 _STEPS = ("convert", "compact", "expire", "orphans")
 _CONF = {
@@ -110,7 +110,7 @@ def maintain(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **ch
         )
     configure(debug=ctx.meta[failures.DEBUG])
     if chosen["plan"]:
-        plans = [_planned(context, sinks, as_json) for context in _contexts(tables, chosen)]
+        plans = [_planned(context, sinks, as_json) for context in contexts(tables, chosen)]
         if as_json:
             echo(json.dumps({"tables": plans}, indent=2))
         ctx.exit(failures.FAILED if any(table_plan["error"] for table_plan in plans) else 0)
@@ -136,7 +136,7 @@ def _planned(context: MaintenanceContext, sinks: Sequence[IcebergSettings], as_j
     return table_plan
 
 
-def _contexts(tables: tuple[str, ...], chosen: dict[str, Any]) -> Iterator[MaintenanceContext]:
+def contexts(tables: tuple[str, ...], chosen: dict[str, Any]) -> Iterator[MaintenanceContext]:
     """Start Spark, and yield table after table."""
     from calve.catalog import storage
     from calve.catalog.catalog import Catalog
@@ -161,7 +161,7 @@ def _reports(
     """Maintain table after table; a failure does not affect the others."""
     from calve.maintenance.upkeep import maintain as maintain_table
 
-    for context in _contexts(tables, chosen):
+    for context in contexts(tables, chosen):
         report = maintain_table(context, wishes, partial(_begins, context.name))
         _print_report(report, as_json, wishes.dry_run)
         yield report

@@ -136,6 +136,8 @@ def _tables(report: PipelineReport) -> Iterator[str]:
         more.append(("not written", lambda table: _counts(table.ignored)))
     if any(table.failed_rules for table in tables):
         more.append(("failed rules", lambda table: _counts(table.failed_rules)))
+    if any(table.gate for table in tables):
+        more.append(("not published", _unpublished))
     if any(table.valid_through for table in tables):
         more.append(("valid through", _through))
     if any(table.late_events for table in tables):
@@ -166,6 +168,13 @@ def _name(table: str, report: PipelineReport) -> str:
 def _row(name: str, table: TableReport) -> tuple[str, ...]:
     last = ago(table.last_commit) if table.last_commit else "never"
     return name, f"{table.rows:,}", f"{table.commits:,}", last, _counts(table.rejects), _counts(table.nulled)
+
+
+def _unpublished(table: TableReport) -> str:
+    if not table.gate or not table.gate.commits:
+        return "-"
+    why = "" if table.gate.blocked else f" ({table.gate.reason.partition(';')[0]})"
+    return harmless(f"{many(table.gate.rows, 'row')} on {table.gate.branch}{why}")
 
 
 def _through(table: TableReport) -> str:

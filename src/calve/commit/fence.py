@@ -17,68 +17,30 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from typing import NamedTuple
 
 from py4j.protocol import Py4JJavaError
 
-from calve.catalog.attempt import Attempt, InspectedTable, Swapped
+from calve.catalog.attempt import Attempt, InspectedTable
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import Retries, retried
-from calve.commit.full_row_deletes import NOT_FOUND
 from calve.commit.mark import CommitTarget, Mark
+from calve.commit.outcome import Outcome, joined, outcome
+from calve.commit.publish import Publishing, follow_main
 from calve.commit.specs import make_global, need_unpartitioned_spec
 from calve.commit.stage import CommitHooks, Lose, Report, refuse, stage
 from calve.commit.swap import swap
 from calve.engine.java.errors import java_errors
 from calve.errors import CommitConflictError, CommitError
-from calve.observe.report import BranchFileStats
 from calve.record.content_file import ContentFile
 from calve.record.target import EQUALITY_DELETE
-from calve.table.loaded import Table
 
-__all__ = ["Lose", "Outcome", "append", "clear", "inspect", "invalidate_open_attempts", "snapshot_of", "validate_files"]
+__all__ = ["Lose", "append", "clear", "inspect", "invalidate_open_attempts", "snapshot_of", "validate_files"]
 
 _STEP = "commit"
 _Files = Mapping[int, Sequence[ContentFile]]
 """Staged files by batch."""
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """The result of a commit; "already committed" is an outcome, not an error.
-
-    Attributes:
-        batches: Those that this call committed, in order; empty when the table had all of them.
-        snapshot_id: The snapshot with them; None when there is none.
-        files: How many files it added.
-        rows: How many rows it added.
-        equality_deletes: The rows in the equality deletes of the branch after the commit.
-        delete_files: The delete files of all kinds of the branch after the commit.
-        began: Whether the branch was empty: neither it nor the table had a snapshot.
-        table: The table after this commit; None if nothing was committed.
-        held: The files of the branch after the commit; None if nothing was committed.
-        is_all: Whether the table now has all of the batches.
-        not_found: How many rows of a table without a key should have been deleted, and were not there.
-    """
-
-    batches: tuple[int, ...] = ()
-    snapshot_id: int | None = None
-    files: int = 0
-    rows: int = 0
-    equality_deletes: int = 0
-    delete_files: int = 0
-    began: bool = False
-    table: Table | None = None
-    held: BranchFileStats | None = None
-    is_all: bool = True
-    not_found: int = 0
-
-    @property
-    def already(self) -> bool:
-        """Whether the table had everything before."""
-        return not self.batches
 
 
 def append(
@@ -124,7 +86,7 @@ def append(
     done = [retried(attempt, report.retries)]
     while not done[-1].is_all:
         done.append(retried(attempt, report.retries))
-    return _joined(done)
+    return joined(done)
 
 
 def validate_files(
@@ -200,7 +162,7 @@ def snapshot_of(catalog: Catalog, target: CommitTarget, pipeline: str, batch: in
 
 
 def inspect(begun: Attempt, target: CommitTarget, mark: Mark) -> tuple[InspectedTable, int]:
-    """Inspect a table; return also the last batch of this pipeline in it.
+    """Inspect a table; return also the last batch of this pipeline in it. A branch that is published follows `main`.
 
     Raises:
         CommitError: It is another table by now, or a tag has the name of the branch.
@@ -211,6 +173,8 @@ def inspect(begun: Attempt, target: CommitTarget, mark: Mark) -> tuple[Inspected
     _check_branch(target, state.is_tag)
     reached = mark.read(state.mark, target)
     mark.confirm(time.monotonic())
+    if target.gate:
+        follow_main(begun, target.branch)
     return state, reached
 
 
@@ -234,14 +198,19 @@ def _attempt(
             return _attempt(catalog, target, mark, files, report, most)
         adapted, needless = _adapt(target, state, chosen.files)
         whole = report.summary if chosen.is_all else {}
-        batches = stage(catalog, begun, target, adapted, report._replace(summary=whole | mark.summary(chosen.last)))
+        publishing = Publishing(begun, target.branch, target.gate) if target.gate else None
+        judge = publishing.summary if publishing else report.judge
+        own = report._replace(summary=whole | mark.summary(chosen.last), judge=judge)
+        batches = stage(catalog, begun, target, adapted, own)
         if report.validates_only:
             begun.discard()
             return Outcome()
+        publication = publishing.publish() if publishing else None
         swapped = swap(begun, target.branch, (mark.key(target.branch), mark.text(batches[-1])))
         added = {file.file_path: file for batch in batches for file in adapted[batch]}.values()
         _remove_files(begun, {*(_deletes(added) if chosen.merges else needless), *begun.superseded})
-    return _outcome(batches, added, swapped, began=_is_new(state), is_all=batches == chosen.waiting)
+    committed = outcome(batches, added, swapped, began=_is_new(state))
+    return replace(committed, is_all=batches == chosen.waiting, publication=publication)
 
 
 class _Choice(NamedTuple):
@@ -292,54 +261,6 @@ def _adapt(target: CommitTarget, state: InspectedTable, files: _Files) -> tuple[
 def _is_new(state: InspectedTable) -> bool:
     """Return whether neither the branch nor the table has a snapshot."""
     return state.is_empty and not state.has_branch
-
-
-def _outcome(
-    batches: tuple[int, ...], added: Collection[ContentFile], swapped: Swapped, began: bool, is_all: bool
-) -> Outcome:
-    held = _held(swapped)
-    return Outcome(
-        batches=batches,
-        snapshot_id=swapped.snapshot_id,
-        files=len(added),
-        rows=sum(file.record_count for file in added if file.is_data),
-        equality_deletes=swapped.total("equality-deletes"),
-        delete_files=held.delete_files,
-        began=began,
-        table=swapped.table,
-        held=held,
-        is_all=is_all,
-        not_found=int(swapped.summary.get(NOT_FOUND) or 0),
-    )
-
-
-def _joined(done: Sequence[Outcome]) -> Outcome:
-    """Return what several commits did together."""
-    commits = [outcome for outcome in done if not outcome.already]
-    if len(commits) < 2:
-        return commits[0] if commits else done[0]
-    return replace(
-        commits[-1],
-        batches=tuple(batch for outcome in commits for batch in outcome.batches),
-        files=sum(outcome.files for outcome in commits),
-        rows=sum(outcome.rows for outcome in commits),
-        began=commits[0].began,
-        not_found=sum(outcome.not_found for outcome in commits),
-    )
-
-
-def _held(swapped: Swapped) -> BranchFileStats:
-    """Return the files of a branch after its commit."""
-    return BranchFileStats(
-        data_files=swapped.total("data-files"),
-        size_bytes=swapped.total("files-size"),
-        delete_files=swapped.total("delete-files"),
-        delete_rows=swapped.total("position-deletes") + swapped.total("equality-deletes"),
-        snapshots=swapped.snapshots,
-        manifests=sum(int(swapped.summary.get(f"manifests-{kind}") or 0) for kind in ("kept", "created")),
-        manifest_list_bytes=swapped.manifest_list_bytes,
-        last_maintenance=datetime.fromtimestamp(swapped.replaced_ms // 1000, UTC) if swapped.replaced_ms else None,
-    )
 
 
 def _check_same_table(target: CommitTarget, uuid: str) -> None:

@@ -11,6 +11,7 @@ from calve.commit.branch_keys import BranchKeys
 from calve.errors import OvertakenError
 from calve.ledger.ledger import Ledger
 from calve.record.target import EQUALITY_DELETE, WriteMode
+from calve.table.gate import Gate
 from calve.table.loaded import MARK
 
 __all__ = ["CommitTarget", "Mark"]
@@ -29,6 +30,7 @@ class CommitTarget:
         keys: Finds rows by an index of their keys; None: by a scan.
         keeps_row_ids: Whether a row that is replaced by position keeps its id.
         write_as: The format and the write properties of its data files, if they are not committed as they were staged.
+        gate: When the branch is published to `main`; None: never.
     """
 
     identifier: str
@@ -38,6 +40,7 @@ class CommitTarget:
     keys: BranchKeys | None = field(default=None, compare=False)
     keeps_row_ids: bool = False
     write_as: Mapping[str, str] = field(default_factory=dict)
+    gate: Gate | None = None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from calve.catalog.attempt import Attempt
@@ -51,13 +51,17 @@ class CommitHooks(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The snapshot summary, the callback for rejected events, how many each batch has lost to it, and the tries."""
+    """The snapshot summary, the callback for rejected events, how many each batch has lost to it, and the tries.
+
+    `judge` is called for each snapshot in order, with its files; it returns more of its summary.
+    """
 
     summary: dict[str, str]
     lose: Lose
     lost: dict[int, int]
     retries: Retries
     validates_only: bool = False
+    judge: Callable[[Iterable[ContentFile]], dict[str, str]] = lambda _: {}
 
 
 def stage(catalog: Catalog, begun: Attempt, target: CommitTarget, files: _Batches, report: Report) -> tuple[int, ...]:
@@ -80,9 +84,9 @@ def stage(catalog: Catalog, begun: Attempt, target: CommitTarget, files: _Batche
         UnprocessableError: The files cannot become a snapshot; their events may be the reason.
         CalveError: The table cannot be read or changed.
     """
-    staged = list({file.file_path: file for batch in files.values() for file in batch}.values())
+    staged = _unique(files)
     if all(file.is_data for file in staged):
-        _stage(catalog, begun, target, staged, report.summary)
+        _stage(catalog, begun, target, staged, report.summary | report.judge(staged))
         return tuple(files)
     if any(is_of_full_rows(file) for file in staged):
         return _stage_full_rows(catalog, begun, target, files, report)
@@ -92,6 +96,10 @@ def stage(catalog: Catalog, begun: Attempt, target: CommitTarget, files: _Batche
             if delete_by_position(catalog, begun, target, files, lambda letters: _rejected(report, files, letters)):
                 return tuple(files)
     return _stage_each(catalog, begun, target, files, report)
+
+
+def _unique(batches: _Batches) -> list[ContentFile]:
+    return list({file.file_path: file for files in batches.values() for file in files}.values())
 
 
 def _stage_full_rows(
@@ -111,16 +119,17 @@ def _stage_full_rows(
         return stage(catalog, begun, target, first, report._replace(summary=summary))
     with unforeseen_errors(_STEP, target.identifier):
         fail_if("commit.stage", lambda: [file.file_path for of_batch in first.values() for file in of_batch])
-        delete_full_rows(catalog, begun, target, first, summary)
+        delete_full_rows(catalog, begun, target, first, summary | report.judge(_unique(first)))
     return tuple(first)
 
 
-def _rejected(report: Report, batches: Collection[int], letters: Mapping[int, Sequence[bytes]]) -> dict[str, str]:
+def _rejected(report: Report, batches: _Batches, letters: Mapping[int, Sequence[bytes]]) -> dict[str, str]:
     """Keep the dead letters of batches; return the summary that counts them."""
     for batch in batches:
         report.lose(batch, letters.get(batch, ()))
         report.lost[batch] = len(letters.get(batch, ()))
-    return _counted(report.summary, sum(lost for batch, lost in report.lost.items() if batch <= max(batches)))
+    lost = sum(lost for batch, lost in report.lost.items() if batch <= max(batches))
+    return _counted(report.summary, lost) | report.judge(_unique(batches))
 
 
 def _counted(summary: Mapping[str, str], lost: int) -> dict[str, str]:
@@ -143,8 +152,9 @@ def _stage_each(
     last, ends, added = max(files), time.monotonic() + _LONG_SECONDS, []
     for batch, batch_files in files.items():
         summary = {key: value for key, value in report.summary.items() if batch == last or key in _WHO}
+        summary |= {"calve.batch": str(batch)} | report.judge(batch_files)
         before = sum(lost for earlier, lost in report.lost.items() if earlier < batch)
-        letters = _stage(catalog, begun, target, batch_files, summary | {"calve.batch": str(batch)}, before)
+        letters = _stage(catalog, begun, target, batch_files, summary, before)
         report.lose(batch, letters)
         report.lost[batch] = len(letters)
         added.append(batch)

@@ -88,5 +88,6 @@ def _history(described: dict[str, Any], branch: str) -> SnapshotHistory:
         heads=frozenset(id for id, _ in heads.values()),
         followed={name: id for name, (id, is_tag) in heads.items() if is_tag and name.startswith(FOLLOWER)},
         pipelines=frozenset(marks),
+        main=heads.get("main", (None, False))[0],
         properties=properties,
     )

@@ -6,6 +6,7 @@ others need stays, whatever the count:
 - heads of branches and tags, and young snapshots, which readers may have open;
 - snapshots from the tag of another Calve pipeline on, which that pipeline has not read yet (`calve-<pipeline>`); only
   the table's maximum age removes those, and then the pipeline compares the table with the tagged snapshot;
+- snapshots that wait on a branch until they are published: their summaries have what was found of them;
 - the last snapshot of each pipeline that has a mark: `calve state rebuild` finds the source's position there. The
   mark itself is a table property, which no expiry touches.
 """
@@ -44,6 +45,7 @@ class SnapshotHistory:
         heads: The ids that branches and tags name; those of followers' tags are in `followed`, too.
         followed: By the name of a follower's tag, the id of its snapshot.
         pipelines: Those with a mark.
+        main: The head of `main`; None: it has no snapshot.
         properties: The table's.
     """
 
@@ -52,6 +54,7 @@ class SnapshotHistory:
     heads: frozenset[int] = frozenset()
     followed: Mapping[str, int] = field(default_factory=dict)
     pipelines: frozenset[str] = frozenset()
+    main: int | None = None
     properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -94,6 +97,8 @@ def expiry(history: SnapshotHistory, limits: MaintenanceLimits, now: float, last
     line, age = history.line, _age_seconds(history, limits)
     least = max(int(history.properties.get("history.expire.min-snapshots-to-keep", 1)), 1)
     kept = set(history.heads) | {snapshot.id for snapshot in line[:least]} | _last_of_pipelines(history)
+    if limits.keeps_waiting:
+        kept |= _waiting(history)
     most = limits.max_snapshots or len(line)
     tag, followed = _last_followed(history)
     old, surplus, held = [], [], False
@@ -126,6 +131,12 @@ def _last_of_pipelines(history: SnapshotHistory) -> set[int]:
         if newest.pipeline in history.pipelines:
             last.setdefault(newest.pipeline, newest.id)
     return set(last.values())
+
+
+def _waiting(history: SnapshotHistory) -> set[int]:
+    """Return what the branch has and `main` lacks, or all of the branch if `main` is elsewhere by now."""
+    ids = [snapshot.id for snapshot in history.line]
+    return set(ids[: ids.index(history.main)] if history.main in ids else ids)
 
 
 def _last_followed(history: SnapshotHistory) -> tuple[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+from calve.observe.gate_metrics import GATES
 from calve.observe.report import (
     COMMIT_BUCKETS,
     TRY_BUCKETS,
@@ -357,6 +358,7 @@ GAUGES: tuple[tuple[str, str, tuple[str, ...], Samples], ...] = (
         ("table",),
         lambda r: [([name], int(table.error is not None)) for name, table in r.tables.items()],
     ),
+    *GATES,
 )
 
 HISTOGRAMS: tuple[tuple[str, str, tuple[float, ...], Distribution], ...] = (

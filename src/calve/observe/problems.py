@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Literal
 
 from calve.observe import tally
+from calve.observe.gate_report import GateReport
 from calve.observe.humanize import ago, duration, harmless, many, size
 from calve.observe.liveness import liveness
 from calve.observe.report import PipelineReport, Trouble, now
@@ -99,9 +100,18 @@ def _errors(report: PipelineReport) -> Iterator[Problem]:
     for table, counts in sorted(report.tables.items()):
         if counts.error:
             yield _trouble("CalveTableHeld", "bad", table, counts.error)
+        if counts.gate and counts.gate.blocked:
+            yield _not_published(table, counts.gate)
         for error in (counts.conversion_error, counts.maintenance_error):
             if error:
                 yield _trouble("", "note", table, error)
+
+
+def _not_published(table: str, gate: GateReport) -> Problem:
+    what = f"{many(gate.rows, 'row')} on the branch {harmless(gate.branch)} are not published: {harmless(gate.reason)}"
+    hint = f"Look at them; then {harmless(f'calve publish {shlex.quote(table)}')} --force, or --discard"
+    when = f"for {ago(gate.since).removesuffix(' ago')}" if gate.since else ""
+    return Problem("CalveNotPublished", "bad", harmless(table), what, hint, when)
 
 
 def _trouble(alert: str, level: Level, where: str, error: Trouble) -> Problem:

@@ -16,6 +16,7 @@ import msgspec
 
 from calve import structs
 from calve.errors import CalveError
+from calve.observe.gate_report import GateReport
 
 __all__ = [
     "COMMIT_BUCKETS",
@@ -205,6 +206,7 @@ class TableReport:
         files: Its files; None: not known yet.
         small_files: Its small data files when maintenance last looked; None: it has not.
         key_index: The index of its keys; None: there is none, or it was not used yet.
+        gate: What waits to be published; None: it has no gate, or no commit of this process.
     """
 
     rows: int = 0
@@ -230,6 +232,7 @@ class TableReport:
     files: BranchFileStats | None = None
     small_files: int | None = None
     key_index: KeyIndexStats | None = None
+    gate: GateReport | None = None
     error: Trouble | None = None
 
 

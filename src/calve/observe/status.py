@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -22,6 +21,7 @@ from calve import structs
 from calve.errors import CalveError
 from calve.observe import tally
 from calve.observe.batch_counts import BatchCounts
+from calve.observe.gate_report import GateReport
 from calve.observe.health import Health
 from calve.observe.liveness import process_started
 from calve.observe.notices import Notices
@@ -173,10 +173,12 @@ class PipelineStatus:
             commit = CommitReport(table, rows, snapshot_id, report.last_commit)
             self._report.commits = [*self._report.commits[1 - MAX_COMMITS :], commit]
 
-    def key_index(self, table: str, stats: KeyIndexStats) -> None:
-        """Record the key index of a table after a commit."""
+    def after_commit(self, table: str, key_index: KeyIndexStats | None = None, gate: GateReport | None = None) -> None:
+        """Record the key index of a table, or what waits to be published, after a commit."""
         with self._lock:
-            self._table(table).key_index = replace(stats)
+            report = self._table(table)
+            report.key_index = replace(key_index) if key_index else report.key_index
+            report.gate = gate or report.gate
 
     def table_files(self, table: str, files: BranchFileStats) -> None:
         """Record the files of a table after a commit; the snapshot of its last maintenance may have expired."""
@@ -364,10 +366,6 @@ class PipelineStatus:
             error = report.errors[-1].sentence() if report.errors else ""
             wrong = [problem.what for problem in problems(report)]
             return Health(report.state, quiet_seconds, held, error, report.refusing, wrong)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the report as JSON values."""
-        return self.report().to_dict()
 
     def _current(self) -> PipelineReport:
         self._report.updated = now()

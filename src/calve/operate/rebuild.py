@@ -212,7 +212,7 @@ def _has_one_table(settings: PipelineSettings, evidence: Sequence[Evidence]) -> 
     if len(sinks) != 1 or not isinstance(sinks[0], IcebergSettings) or sinks[0].dynamic or sinks[0].dlq_table:
         return False
     return {(entry.table, entry.branch) for entry in evidence} == {
-        (sinks[0].table_identifier, sinks[0].of(sinks[0].table_identifier).branch or "main")
+        (sinks[0].table_identifier, sinks[0].of(sinks[0].table_identifier).target_branch)
     }
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from calve.commit.fence import Outcome
+from calve.commit.outcome import Outcome
 from calve.errors import CalveError
 from calve.maintenance.context import MaintenanceContext
 from calve.maintenance.equality_deletes import convert

@@ -106,7 +106,7 @@ class Reloading:
         how = self._tables.comparison(table, target)
         if isinstance(how, str) or how is None:
             return how or ""
-        place = CommitTarget(target.table, "", target.branch, how.write_mode)
+        place = CommitTarget(target.table, "", target.branch, how.write_mode, gate=self._tables.gate(target))
         try:
             differences = compare(self._tables.catalogs[target.catalog], place, Mark.of(self._ledger), how)
         except ApartLostError as error:
@@ -122,7 +122,8 @@ class Reloading:
         for target in dict.fromkeys(targets):
             catalog = self._tables.catalogs[target.catalog]
             if catalog.load(target.table) is not None:
-                clear(catalog, CommitTarget(target.table, "", target.branch), Mark.of(self._ledger))
+                place = CommitTarget(target.table, "", target.branch, gate=self._tables.gate(target))
+                clear(catalog, place, Mark.of(self._ledger))
                 self._tables.refresh(target.catalog, target.table)
                 names.append(target.table)
         return names

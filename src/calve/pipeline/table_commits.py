@@ -10,9 +10,10 @@ from collections.abc import Callable, Mapping
 from calve.acknowledge.progress import StagedBatches
 from calve.acknowledge.watermark import complete_through
 from calve.catalog.retry import Retries
-from calve.commit.fence import Outcome, append, snapshot_of
+from calve.commit.fence import append, snapshot_of
 from calve.commit.key_indexes import KeyIndexes
 from calve.commit.mark import CommitTarget, Mark
+from calve.commit.outcome import Outcome
 from calve.commit.stage import CommitHooks
 from calve.dead_letters.at_commit import RejectsAtCommit
 from calve.errors import CalveError, CommitError, SinkUnavailableError, UnprocessableError, Verdict
@@ -21,6 +22,7 @@ from calve.observe.log import Log
 from calve.observe.status import PipelineStatus
 from calve.pipeline.commit_queue import CommitQueue, Retry
 from calve.pipeline.pipeline_parts import PipelineParts
+from calve.pipeline.publications import Publications
 from calve.pipeline.rewrite import Rewriter
 from calve.pipeline.upkeep import Upkeep
 from calve.record.staged import StagedBatch
@@ -69,7 +71,7 @@ class TableCommits:
         self._upkeep = upkeep
         self._now = now
         self._log = Log(status.name)
-        self._tables = parts.tables
+        self._publications = Publications(status, self._log)
         self._progress = StagedBatches(ledger.committed.totals, status.name, parts.tables.completeness)
         for catalog, table, branch, _, through in ledger.committed.totals.event_times:
             if through is not None:
@@ -127,7 +129,7 @@ class TableCommits:
         is_indexed = beside(table.branch) == table.branch and self._tables.may_index_keys(table.catalog, table.table)
         keys = self._keys.of(table, uuid) if is_indexed else None
         keeps_row_ids = self._tables.keeps_row_ids(table.catalog, table.table)
-        how = _write_mode(entries), keys, keeps_row_ids, _write_as(entries)
+        how = _write_mode(entries), keys, keeps_row_ids, _write_as(entries), self._tables.gate(table)
         target = CommitTarget(table.table, uuid, table.branch, *how)
         try:
             outcome = self._append_or_rewrite(table, target, entries)
@@ -176,6 +178,8 @@ class TableCommits:
         self._status.table_committed(name, rows, outcome.snapshot_id)
         if outcome.held:
             self._status.table_files(name, outcome.held)
+        if outcome.publication:
+            self._publications.committed(table, outcome.publication)
         if outcome.not_found:
             self._log.warning(
                 f"{name}: {outcome.not_found:,} rows were to be deleted and are not there; the table has no key, so "
@@ -184,7 +188,7 @@ class TableCommits:
                 hint="Compare the table with its source; `calve source reload` loads one of a database again",
             )
         if target.keys and target.keys.stats:
-            self._status.key_index(name, target.keys.stats)
+            self._status.after_commit(name, target.keys.stats)
         self._reject(name, rejects)
         with self._lock:
             self._progress.committed(table, last)

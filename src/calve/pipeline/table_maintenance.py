@@ -10,7 +10,7 @@ import time
 import zlib
 from dataclasses import dataclass, field, replace
 
-from calve.commit.fence import Outcome
+from calve.commit.outcome import Outcome
 from calve.engine.engine import Engine
 from calve.errors import CalveError, NoTargetError
 from calve.maintenance.by_need import Round, Rounds

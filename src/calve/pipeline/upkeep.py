@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import replace
 
-from calve.commit.fence import Outcome
 from calve.commit.mark import CommitTarget
+from calve.commit.outcome import Outcome
 from calve.engine.engine import Engine
 from calve.maintenance.context import MaintenanceContext
 from calve.observe.status import PipelineStatus

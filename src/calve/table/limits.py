@@ -24,6 +24,7 @@ class MaintenanceLimits:
         orphans: Whether orphans are removed, once a day.
         retention: Rows of a greater age are deleted; None: never.
         time_column: The column with the time of a row; empty: the one by whose time the table is partitioned.
+        keeps_waiting: Whether snapshots that the branch has and `main` lacks stay, because they may be published.
     """
 
     small_files: int = 100
@@ -37,6 +38,7 @@ class MaintenanceLimits:
     orphans: bool = True
     retention: timedelta | None = None
     time_column: str = ""
+    keeps_waiting: bool = False
 
     def pause_seconds(self, worked_seconds: float, used_cores: int, cores: int) -> float:
         """Return how long maintenance must rest after some work, so that its average stays within its share."""

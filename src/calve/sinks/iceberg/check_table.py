@@ -35,6 +35,8 @@ def check_table(table: Table, settings: IcebergSettings, metadata: MetadataColum
         )
     if settings.expect and not table.is_inferred:  # of inferred columns events decided the types
         _check_rules(table, settings)
+    if settings.publish:
+        _check_gate(table, settings)
     kind = format_of({**table.properties, **settings.write_properties})
     if kind != PARQUET:
         _check_format(table, kind)
@@ -61,6 +63,23 @@ def _check_rules(table: Table, settings: IcebergSettings) -> None:
             step="start",
             target=table.identifier,
             hint="Correct the rule in expect, or the table; tables with other rules are entries of `tables`",
+        )
+
+
+def _check_gate(table: Table, settings: IcebergSettings) -> None:
+    """Check that the rules of `publish` can be judged.
+
+    Raises:
+        UnsupportedError: One cannot.
+    """
+    from calve.sinks.iceberg.publish_faults import gate_faults
+
+    for fault in gate_faults(table.schema, settings):
+        raise UnsupportedError(
+            f"The commits of {table.identifier} cannot be judged by {fault}",
+            step="start",
+            target=table.identifier,
+            hint="Correct publish.when; tables with other rules are entries of `tables`",
         )
 
 

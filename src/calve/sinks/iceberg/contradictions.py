@@ -132,6 +132,10 @@ def _of_all(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
         from calve.sinks.iceberg.expect_faults import expect_faults
 
         yield from expect_faults(settings)
+    if settings.publish:
+        from calve.sinks.iceberg.publish_faults import publish_faults
+
+        yield from publish_faults(settings)
     yield from _of_key(settings)
     if settings.dlq == "":
         yield "dlq", "needs a location; leave it out for <state>/<pipeline>/dlq"

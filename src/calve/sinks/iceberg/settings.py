@@ -19,8 +19,9 @@ from calve.sinks.iceberg.creation_settings import CreationSettings
 from calve.sinks.iceberg.expect import Expectation, row_rules
 from calve.sinks.iceberg.letters import DeadLetters
 from calve.sinks.iceberg.maintenance import LEAST_RETENTION, LONGEST_RETENTION, RETENTION, Maintenance
+from calve.sinks.iceberg.publish import Publish, check_branch
 from calve.sinks.iceberg.row_settings import RowSettings
-from calve.sinks.iceberg.table_options import FROM_KEY, TableOptions, check_branch
+from calve.sinks.iceberg.table_options import FROM_KEY, TableOptions
 from calve.table.limits import DEFAULTS, MaintenanceLimits
 
 if TYPE_CHECKING:
@@ -88,6 +89,11 @@ class IcebergSettings(CreationSettings, RowSettings):
         None,
         "The branch of the table to write to. Default: `main`. A missing branch is created from the current `main`.",
         check=check_branch,
+    )
+    publish: Publish | None = option(
+        None,
+        "Commit to another branch, and move `main` forward to its commits only when rules hold. Readers of `main` see "
+        "nothing else.",
     )
     write_properties: dict[str, str] = option({}, "Iceberg write properties that override the table's own.")
     max_open_writers: int = option(
@@ -164,6 +170,11 @@ class IcebergSettings(CreationSettings, RowSettings):
         return any(rule.unique for own in self.by_table.values() for rule in own.expect)
 
     @property
+    def target_branch(self) -> str:
+        """The branch that gets the commits of a table."""
+        return self.publish.branch if self.publish else self.branch or "main"
+
+    @property
     def changes(self) -> bool:
         """Whether rows of a table may be updated and deleted by key, not only appended."""
         has_own = any(own.operation is not None or own.upsert for own in self.tables)
@@ -216,7 +227,12 @@ class IcebergSettings(CreationSettings, RowSettings):
         if not self.maintenance:
             return None
         limits = self.maintenance.limits if isinstance(self.maintenance, Maintenance) else DEFAULTS
-        return replace(limits, retention=self.retention, time_column=self.event_time or "")
+        return replace(
+            limits,
+            retention=self.retention,
+            time_column=self.event_time or "",
+            keeps_waiting=self.publish is not None,
+        )
 
     @property
     def evaluates(self) -> bool:

@@ -148,7 +148,7 @@ class IcebergSink:
 def _options_of(settings: IcebergSettings, metadata: MetadataColumns) -> dict[str, Any]:
     """Return the attributes of `TaskTables` that differ by table."""
     return {
-        "branch": settings.branch or "main",
+        "branch": settings.target_branch,
         "rules": DraftRules.of(settings, metadata),
         "on_type_mismatch": settings.on_type_mismatch,
         "frees_columns": settings.on_dropped_column in ("optional", "drop"),
@@ -159,6 +159,7 @@ def _options_of(settings: IcebergSettings, metadata: MetadataColumns) -> dict[st
         "full_row": settings.full_row,
         "write_mode": settings.write_mode,
         "row_rules": settings.rules,
+        "gate": settings.publish.gate if settings.publish else None,
     }
 
 

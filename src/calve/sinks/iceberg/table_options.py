@@ -16,6 +16,7 @@ from calve.settings import option
 from calve.sinks.iceberg.expect import Expectation
 from calve.sinks.iceberg.maintenance import LEAST_RETENTION, LONGEST_RETENTION, Maintenance
 from calve.sinks.iceberg.new_table import ObjectType
+from calve.sinks.iceberg.publish import Publish, check_branch
 
 __all__ = [
     "FROM_KEY",
@@ -23,7 +24,6 @@ __all__ = [
     "RECORD_KEY",
     "SORT_BY",
     "TableOptions",
-    "check_branch",
     "check_key",
     "check_table_name",
 ]
@@ -38,8 +38,6 @@ FULL_ROW = "full_row"
 """Rows have no key, and are found by all their columns."""
 RECORD_KEY = "kafka_key"
 """The metadata attribute with a record's key."""
-_LONGEST_BRANCH = 200
-_BRANCH = re.compile(rf"[^\W_][\w./-]{{0,{_LONGEST_BRANCH - 1}}}")
 _NAMES = ("name", "regex")
 _MERGED = ("column_types", "table_properties")
 """Maps that are added to those of the sink."""
@@ -55,19 +53,6 @@ def check_table_name(text: str) -> Format:
     if name.static is not None and (bad := fault(name.static)):
         raise SettingsError(bad)
     return name
-
-
-def check_branch(text: str) -> None:
-    """Check the name of a branch.
-
-    Raises:
-        SettingsError: It is not valid.
-    """
-    if not _BRANCH.fullmatch(text) or text.isdecimal():
-        raise SettingsError(
-            f"{text[:100]!r} is not a branch name: at most {_LONGEST_BRANCH} letters, digits, `_`, `-`, `.` and `/`, "
-            "the first a letter or digit; and not digits alone, which readers take for a snapshot's number"
-        )
 
 
 def check_key(columns: list[str] | str) -> None:
@@ -122,6 +107,7 @@ class TableOptions:
     on_dropped_column: Literal["keep", "optional", "drop"] | None = option(
         None, "What becomes of a column that the source has dropped."
     )
+    publish: Publish | None = option(None, "Rules for the table's commits, instead of those of the sink.")
     expect: list[Expectation] | None = option(None, "Rules that rows must follow, instead of those of the sink.")
     maintenance: bool | Maintenance | None = option(None, "When the table needs maintenance; `false`: never.")
 
@@ -145,7 +131,8 @@ class TableOptions:
         merged = {
             name: {**own, **_without(getattr(sink, name), own)} for name in _MERGED if (own := self.given.get(name))
         }
-        return {**self.given, **merged}
+        instead = {"branch": "publish", "publish": "branch"}  # an entry's own one replaces the sink's other one
+        return {**self.given, **merged, **{other: None for name, other in instead.items() if name in self.given}}
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse an entry without a name, or without a setting."""

@@ -27,6 +27,7 @@ from calve.sinks.iceberg.targets import SinkTargets
 from calve.sinks.sink import CommitSettings
 from calve.sources.source import SourceTable
 from calve.table.completeness import Completeness
+from calve.table.gate import Gate
 from calve.table.limits import MaintenanceLimits
 from calve.table.loaded import Table
 from calve.table.schema import path_of, read_schema
@@ -123,7 +124,12 @@ class IcebergTables:
         return [BranchRef(self._key, name, self._branch(name)) for name in names]
 
     def _branch(self, table: str) -> str:
-        return self._settings.of(table).branch or "main"
+        return self._settings.of(table).target_branch
+
+    def gate(self, table: str) -> Gate | None:
+        """Return when commits of a table are published; None: they need not be."""
+        publish = self._settings.of(table).publish
+        return publish.gate if publish else None
 
     def comparison(self, table: SourceTable, target: BranchRef) -> Comparison | str | None:
         """Return how a target is compared with a source table, or why it cannot be; None: there is no such target."""

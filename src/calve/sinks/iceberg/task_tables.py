@@ -24,6 +24,7 @@ from calve.route.by_table import ByTable, TablePattern
 from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.metadata_columns import BatchMetadata
 from calve.sinks.job import SinkJob
+from calve.table.gate import Gate
 from calve.table.loaded import Absent, Draft, Table
 from calve.write.properties import written_as
 from calve.write.writer import Written
@@ -59,6 +60,7 @@ class TaskTables(SinkJob):
         metadata_columns: The columns that get metadata, each with its attribute.
         batch: The attributes that all events share.
         row_rules: What rows must follow.
+        gate: What commits must follow before they are published; None: nothing.
         own: Tables with other values of these attributes; the first match wins.
     """
 
@@ -91,6 +93,7 @@ class TaskTables(SinkJob):
     metadata_columns: tuple[tuple[str, str], ...] = ()
     batch: BatchMetadata = field(default_factory=BatchMetadata)
     row_rules: tuple[RowRule, ...] = ()
+    gate: Gate | None = None
     own: tuple[tuple[TablePattern, Mapping[str, Any]], ...] = ()
 
     def of(self, table: str) -> Self:
@@ -187,7 +190,9 @@ class TaskTables(SinkJob):
         are_letters = stream.role is Role.DEAD_LETTERS
         table = self.dead_letters.table if are_letters else self.tables[stream.table]
         assert isinstance(table, Table)
-        return table, {**table.properties, **({} if are_letters else self.write_properties)}
+        properties = {**table.properties, **({} if are_letters else self.write_properties)}
+        gate = None if are_letters else self.of(stream.table).gate
+        return table, gate.with_metrics(properties) if gate else properties
 
     def table_files(self, stream: RowStream, written: Written, run: str, times: EventTimes | None) -> StagedFiles:
         """Return what was written of a stream.

@@ -1,0 +1,81 @@
+"""Counts what the rules of a gate need to know of rows, from the metrics of their files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pyiceberg import types as iceberg
+from pyiceberg.schema import Schema
+
+from calve.record.content_file import ContentFile
+from calve.table.gate import Figures, Gate
+from calve.table.kinds import primitive
+from calve.table.schema import VariantType, path_of
+
+__all__ = ["column_fault", "figures_of"]
+
+_DAY_MICROS = 24 * 3600 * 1_000_000
+
+
+def figures_of(gate: Gate, schema: Schema, files: Iterable[ContentFile], at_ms: int, main: int | None) -> Figures:
+    """Return the figures of a commit.
+
+    Args:
+        gate: The rules.
+        schema: The table's. A rule about a column that it does not have does not count.
+        files: The files that the commit adds; of a column that a file does not have, all values are NULL.
+        at_ms: The present, in milliseconds since the epoch.
+        main: The snapshot of `main`.
+    """
+    added = [file for file in files if file.is_data]
+    columns = {name: field for name in gate.max_null_share if (field := _field(schema, name))}
+    time = _field(schema, gate.time_column) if gate.time_column else None
+    return Figures(
+        at=at_ms,
+        rows=sum(file.record_count for file in added),
+        nulls={name: sum(_nulls(file, field.field_id) for file in added) for name, field in columns.items()},
+        newest=max((at for file in added if time and (at := _newest(file, time)) is not None), default=None),
+        main=main,
+        has_time=time is not None,
+    )
+
+
+def column_fault(schema: Schema, name: str, is_time: bool = False) -> str:
+    """Return why a rule cannot be about a column; empty: it can, or there is no such column."""
+    field = _field(schema, name)
+    if field is None:
+        return ""
+    kind = field.field_type
+    if is_time and not primitive(kind).is_date_time:
+        return f"{name} is {kind}, and not a date or a timestamp"
+    try:
+        path_of(schema, field.field_id)
+    except ValueError:
+        return f"{name} is inside a list or a map, whose values are not counted by row"
+    if isinstance(kind, VariantType) or not isinstance(kind, iceberg.PrimitiveType):
+        return f"{name} is {kind}, whose NULLs files do not count; name a field inside a struct"
+    return ""
+
+
+def _field(schema: Schema, name: str) -> iceberg.NestedField | None:
+    try:
+        return schema.find_field(name)
+    except ValueError:
+        return None
+
+
+def _nulls(file: ContentFile, field_id: int) -> int:
+    """Return the NULLs of a column in a file; all rows if it does not count them, because it lacks the column."""
+    counts = file.null_value_counts
+    by_id = dict(zip(counts.keys, counts.values, strict=True)) if counts else {}
+    return by_id.get(field_id, file.record_count)
+
+
+def _newest(file: ContentFile, field: iceberg.NestedField) -> int | None:
+    """Return the latest time in a file, in microseconds since the epoch: of a date, the end of its day."""
+    bounds = file.upper_bounds
+    text = dict(zip(bounds.keys, bounds.values, strict=True)).get(field.field_id) if bounds else None
+    if text is None:
+        return None
+    value, kind = int.from_bytes(bytes.fromhex(text), "little", signed=True), primitive(field.field_type)
+    return value * 1_000_000 // kind.per_second if kind.per_second else (value + 1) * _DAY_MICROS

@@ -23,7 +23,9 @@ SHOP = {"shop": {"source": {"file": {"path": "in/*.ndjson"}}, "sink": [{"iceberg
 def feed(job: Calve, name: str, *ids: int, emails: int = 9) -> None:
     """Add a file; the first rows have an email."""
     (job.folder / "in").mkdir(exist_ok=True)
-    rows = [{"id": each, "email": "a@x" if n < emails else None, "at": "2026-01-01T00:00:00Z"} for n, each in enumerate(ids)]
+    rows = [
+        {"id": each, "email": "a@x" if n < emails else None, "at": "2026-01-01T00:00:00Z"} for n, each in enumerate(ids)
+    ]
     unfinished = job.folder / f".{name}"
     unfinished.write_text("".join(json.dumps(row) + "\n" for row in rows))
     unfinished.rename(job.folder / "in" / f"{name}.ndjson")
@@ -54,11 +56,11 @@ def test_a_bad_commit_stays_off_main_through_kills_until_it_is_forced_and_later_
     assert "4 rows on audit" in shown
     assert reason in shown
     looked = job.call("publish", "shop.orders", "--pipelines", "pipelines.yaml", "--json")
-    assert looked.returncode == 4, looked.stderr
+    assert looked.exit_code == 4, looked.stderr
     [table] = json.loads(looked.stdout)["tables"]
     assert (table["done"], table["commits"], table["rows"]) == ("waits", 2, 4)
     assert table["rules"]["max_null_share.email"]["figure"] == 0.5
-    assert job.call("publish", "shop.orders", "--force").returncode == 0
+    assert job.call("publish", "shop.orders", "--force").exit_code == 0
     assert ids(job) == [1, 2, 3, 4, 5, 6]
     feed(job, "d", 7, 8)
     assert job.once() == 0, job.said()

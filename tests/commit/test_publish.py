@@ -12,11 +12,11 @@ from calve.commit.fence import append, clear, invalidate_open_attempts
 from calve.commit.mark import CommitTarget, Mark
 from calve.commit.outcome import Outcome
 from calve.record.content_file import ContentFile, Counts
-from calve.table.gate import Gate
+from calve.table.gate import CommitGate
 
 pytestmark = pytest.mark.spark
 
-GATE = Gate(min_rows=2, max_null_share={"note": 0.5})
+GATE = CommitGate(min_rows=2, max_null_share={"note": 0.5})
 
 
 def commit(lake: Any, batch: int, ids: list[int], nulls: int = 0, target: CommitTarget | None = None) -> Outcome:
@@ -117,7 +117,7 @@ def test_deletes_wait_with_the_rows_of_their_commit_and_each_snapshot_of_a_commi
     def deletes(name: str, ids: list[int]) -> ContentFile:
         return structs.replace(lake.file(name, ids), content="EQUALITY_DELETES", equality_ids=[1])
 
-    gate = Gate(max_null_share={"note": 0.5})
+    gate = CommitGate(max_null_share={"note": 0.5})
     target = CommitTarget(lake.name, branch="audit", gate=gate)
     no_nulls, nulls = Counts(keys=[2], values=[0]), Counts(keys=[2], values=[1])
     commit(lake, 1, [1, 2], target=target)

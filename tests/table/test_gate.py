@@ -8,12 +8,12 @@ import duckdb
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from calve.table.gate import Figures, Gate, Judge
+from calve.table.gate import CommitGate, Figures, Judge
 
 NOW = 1_000_000_000_000
-ROWS = Gate(min_rows=10)
-NULLS = Gate(max_null_share={"a": 0.1})
-FRESH = Gate(time_column="at", max_age=timedelta(hours=1))
+ROWS = CommitGate(min_rows=10)
+NULLS = CommitGate(max_null_share={"a": 0.1})
+FRESH = CommitGate(time_column="at", max_age=timedelta(hours=1))
 
 
 def commit(rows: int, nulls: int = 0, age_seconds: float | None = 0.0) -> Figures:
@@ -21,7 +21,7 @@ def commit(rows: int, nulls: int = 0, age_seconds: float | None = 0.0) -> Figure
     return Figures(at=NOW, rows=rows, nulls={"a": nulls}, newest=newest, has_time=True)
 
 
-def judge(gate: Gate, *commits: Figures | int) -> Judge:
+def judge(gate: CommitGate, *commits: Figures | int) -> Judge:
     return Judge(gate, enumerate(commits, 1))
 
 
@@ -45,7 +45,7 @@ def test_a_commit_with_too_many_nulls_keeps_back_later_ones_however_good_they_ar
 
 
 def test_a_share_of_nulls_is_judged_only_of_enough_rows() -> None:
-    gate = Gate(min_rows=10, max_null_share={"a": 0.1})
+    gate = CommitGate(min_rows=10, max_null_share={"a": 0.1})
     judged = judge(gate, commit(1, 1))
     assert words(judged) == {"min_rows": "waits", "max_null_share.a": "waits"}
     assert judge(gate, commit(1, 1), commit(9)).publishable == 2
@@ -68,12 +68,12 @@ def test_rows_that_nobody_judged_keep_back_what_comes_and_files_with_the_same_ro
 
 
 def test_a_table_without_the_columns_of_a_rule_is_published() -> None:
-    gate = Gate(max_null_share={"b": 0.0}, time_column="at", max_age=timedelta(1))
+    gate = CommitGate(max_null_share={"b": 0.0}, time_column="at", max_age=timedelta(1))
     assert judge(gate, Figures(at=NOW, rows=5)).publishable == 1
 
 
 def test_files_count_what_rules_need_and_keep_finer_metrics() -> None:
-    gate = Gate(max_null_share={"a": 0.1, "b": 0.1}, time_column="at", max_age=timedelta(1))
+    gate = CommitGate(max_null_share={"a": 0.1, "b": 0.1}, time_column="at", max_age=timedelta(1))
     written = gate.with_metrics(
         {
             "write.metadata.metrics.default": "none",
@@ -102,7 +102,7 @@ def test_files_count_what_rules_need_and_keep_finer_metrics() -> None:
 def test_sql_over_the_rows_finds_the_same_last_snapshot(
     commits: list[list[tuple[bool, int]]], least: int, share: float
 ) -> None:
-    gate = Gate(least, {"a": share}, "at", timedelta(hours=1))
+    gate = CommitGate(least, {"a": share}, "at", timedelta(hours=1))
     figures = [
         commit(len(rows), sum(is_null for is_null, _ in rows), min((age for _, age in rows), default=None))
         for rows in commits

@@ -16,10 +16,10 @@ from calve.cli.table import columns
 from calve.errors import SettingsError
 from calve.observe.humanize import harmless, many
 from calve.observe.log import configure
-from calve.table.gate import Gate
+from calve.table.gate import CommitGate
 
 if TYPE_CHECKING:
-    from calve.commit.publish import Publication
+    from calve.commit.publish import PublishOutcome
     from calve.sinks.iceberg.settings import IcebergSettings
 
 __all__ = ["publish"]
@@ -81,17 +81,17 @@ def publish(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **cho
     ctx.exit(_NOT_PUBLISHED if any(report["done"] == "waits" for report in reports) else 0)
 
 
-def _gate(table: str, sinks: list[IcebergSettings], chosen: dict[str, Any]) -> tuple[str, Gate]:
+def _gate(table: str, sinks: list[IcebergSettings], chosen: dict[str, Any]) -> tuple[str, CommitGate]:
     """Return the branch and the rules of a table, from the sink that names it, or else any that has a gate."""
     named = [sink.of(table) for sink in sinks if sink.table_identifier == table or sink.dynamic]
     own = [sink.publish for sink in named if sink.publish]
     if sinks and not own:
         raise SettingsError(f"No sink of {chosen['pipelines']} has `publish` for {table}", step="settings")
     branch = chosen["branch"] or (own[0].branch if own else "audit")
-    return branch, own[0].gate if own else Gate()
+    return branch, own[0].gate if own else CommitGate()
 
 
-def _publish(catalog: Any, table: str, branch: str, gate: Gate, chosen: dict[str, Any]) -> Publication:
+def _publish(catalog: Any, table: str, branch: str, gate: CommitGate, chosen: dict[str, Any]) -> PublishOutcome:
     from calve.commit.published import discard_waiting, publish_waiting
 
     if chosen["discard"]:
@@ -99,7 +99,7 @@ def _publish(catalog: Any, table: str, branch: str, gate: Gate, chosen: dict[str
     return publish_waiting(catalog, table, branch, gate, chosen["force"], chosen["dry_run"])
 
 
-def _report(table: str, branch: str, publication: Publication, chosen: dict[str, Any]) -> dict[str, Any]:
+def _report(table: str, branch: str, publication: PublishOutcome, chosen: dict[str, Any]) -> dict[str, Any]:
     """Return what was done to a table, as JSON values; of a dry run what would be."""
     done = "published" if publication.published is not None else "nothing"
     if publication.commits:
@@ -120,7 +120,7 @@ def _report(table: str, branch: str, publication: Publication, chosen: dict[str,
     }
 
 
-def _lines(report: dict[str, Any], publication: Publication) -> Iterator[str]:
+def _lines(report: dict[str, Any], publication: PublishOutcome) -> Iterator[str]:
     waiting = f"{many(report['commits'], 'commit')} with {many(report['rows'], 'row')}"
     would = "would be " if report["dry_run"] else ""
     match report["done"]:

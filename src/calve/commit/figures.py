@@ -8,7 +8,7 @@ from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
 from calve.record.content_file import ContentFile
-from calve.table.gate import Figures, Gate
+from calve.table.gate import CommitGate, Figures
 from calve.table.kinds import primitive
 from calve.table.schema import VariantType, path_of
 
@@ -17,7 +17,7 @@ __all__ = ["column_fault", "figures_of"]
 _DAY_MICROS = 24 * 3600 * 1_000_000
 
 
-def figures_of(gate: Gate, schema: Schema, files: Iterable[ContentFile], at_ms: int, main: int | None) -> Figures:
+def figures_of(gate: CommitGate, schema: Schema, files: Iterable[ContentFile], at_ms: int, main: int | None) -> Figures:
     """Return the figures of a commit.
 
     Args:

@@ -11,7 +11,7 @@ from calve.commit.branch_keys import BranchKeys
 from calve.errors import OvertakenError
 from calve.ledger.ledger import Ledger
 from calve.record.target import EQUALITY_DELETE, WriteMode
-from calve.table.gate import Gate
+from calve.table.gate import CommitGate
 from calve.table.loaded import MARK
 
 __all__ = ["CommitTarget", "Mark"]
@@ -40,7 +40,7 @@ class CommitTarget:
     keys: BranchKeys | None = field(default=None, compare=False)
     keeps_row_ids: bool = False
     write_as: Mapping[str, str] = field(default_factory=dict)
-    gate: Gate | None = None
+    gate: CommitGate | None = None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from calve.catalog.attempt import Swapped
 from calve.commit.full_row_deletes import NOT_FOUND
-from calve.commit.publish import Publication
+from calve.commit.publish import PublishOutcome
 from calve.observe.report import BranchFileStats
 from calve.record.content_file import ContentFile
 from calve.table.loaded import Table
@@ -46,7 +46,7 @@ class Outcome:
     held: BranchFileStats | None = None
     is_all: bool = True
     not_found: int = 0
-    publication: Publication | None = None
+    publication: PublishOutcome | None = None
 
     @property
     def already(self) -> bool:

@@ -20,9 +20,9 @@ from calve import structs
 from calve.catalog.attempt import Attempt, WaitingSnapshots
 from calve.commit.figures import figures_of
 from calve.record.content_file import ContentFile
-from calve.table.gate import Figures, Gate, Judge, RuleVerdict
+from calve.table.gate import CommitGate, Figures, Judge, RuleVerdict
 
-__all__ = ["FIGURES", "MAIN", "VERDICT", "Publication", "Publishing", "follow_main", "publish", "rows_of"]
+__all__ = ["FIGURES", "MAIN", "VERDICT", "PublishOutcome", "Publishing", "follow_main", "publish", "rows_of"]
 
 MAIN = "main"
 FIGURES = "calve.gate"
@@ -32,7 +32,7 @@ VERDICT = "calve.verdict"
 
 
 @dataclass(frozen=True)
-class Publication:
+class PublishOutcome:
     """What became of a branch.
 
     Attributes:
@@ -70,7 +70,7 @@ class Publishing:
         gate: The rules.
     """
 
-    def __init__(self, begun: Attempt, branch: str, gate: Gate) -> None:
+    def __init__(self, begun: Attempt, branch: str, gate: CommitGate) -> None:
         self._begun, self._branch, self._gate = begun, branch, gate
         waiting = begun.waiting(branch)
         self._main, self._judge = waiting.main, Judge(gate, _figures(waiting))
@@ -82,12 +82,12 @@ class Publishing:
         verdicts = {verdict.rule: f"{verdict.word}: {verdict.text}" for verdict in self._judge.add(figures)}
         return {FIGURES: msgspec.json.encode(figures).decode(), VERDICT: msgspec.json.encode(verdicts).decode()}
 
-    def publish(self) -> Publication:
+    def publish(self) -> PublishOutcome:
         """Move `main` in the attempt, as far as the rules hold."""
         return publish(self._begun, self._branch, self._gate)
 
 
-def publish(begun: Attempt, branch: str, gate: Gate, force: bool = False) -> Publication:
+def publish(begun: Attempt, branch: str, gate: CommitGate, force: bool = False) -> PublishOutcome:
     """Move `main` forward in an attempt to the last snapshot of a branch up to which the rules hold.
 
     Args:
@@ -102,12 +102,12 @@ def publish(begun: Attempt, branch: str, gate: Gate, force: bool = False) -> Pub
     if force and waiting.line and _is_ahead(waiting):
         head = waiting.line[-1][0]
         begun.point(MAIN, head)
-        return Publication(head, verdicts=verdicts)
+        return PublishOutcome(head, verdicts=verdicts)
     if fault:
-        return Publication(None, len(waiting.line), rows_of(waiting), verdicts, fault)
+        return PublishOutcome(None, len(waiting.line), rows_of(waiting), verdicts, fault)
     if judge.publishable is not None:
         begun.point(MAIN, judge.publishable)
-    return Publication(judge.publishable, judge.commits, judge.rows, verdicts)
+    return PublishOutcome(judge.publishable, judge.commits, judge.rows, verdicts)
 
 
 def follow_main(begun: Attempt, branch: str) -> None:

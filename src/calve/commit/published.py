@@ -5,11 +5,11 @@ from __future__ import annotations
 from calve.catalog.attempt import Attempt
 from calve.catalog.catalog import Catalog
 from calve.catalog.retry import retried
-from calve.commit.publish import MAIN, Publication, publish, rows_of
+from calve.commit.publish import MAIN, PublishOutcome, publish, rows_of
 from calve.commit.swap import swap
 from calve.engine.java.errors import java_errors
 from calve.errors import NoTargetError
-from calve.table.gate import Gate
+from calve.table.gate import CommitGate
 
 __all__ = ["discard_waiting", "publish_waiting"]
 
@@ -17,8 +17,8 @@ _STEP = "publish"
 
 
 def publish_waiting(
-    catalog: Catalog, table: str, branch: str, gate: Gate, force: bool = False, dry_run: bool = False
-) -> Publication:
+    catalog: Catalog, table: str, branch: str, gate: CommitGate, force: bool = False, dry_run: bool = False
+) -> PublishOutcome:
     """Move `main` forward to the commits of a branch, as far as the rules hold; may be repeated safely.
 
     Args:
@@ -34,7 +34,7 @@ def publish_waiting(
         CalveError: The catalog does not answer, or other writers were faster every time.
     """
 
-    def attempt() -> Publication:
+    def attempt() -> PublishOutcome:
         begun = catalog.begin(table)
         with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, table):
             _inspect(begun, table, branch)
@@ -46,14 +46,14 @@ def publish_waiting(
     return retried(attempt)
 
 
-def discard_waiting(catalog: Catalog, table: str, branch: str, dry_run: bool = False) -> Publication:
+def discard_waiting(catalog: Catalog, table: str, branch: str, dry_run: bool = False) -> PublishOutcome:
     """Set a branch back to `main`; return what waited. It is gone, and its batches count as committed.
 
     Raises:
         CalveError: As `publish_waiting`.
     """
 
-    def attempt() -> Publication:
+    def attempt() -> PublishOutcome:
         begun = catalog.begin(table)
         with catalog.steady.commits(lambda: begun.table), java_errors(_STEP, table):
             _inspect(begun, table, branch)
@@ -64,7 +64,7 @@ def discard_waiting(catalog: Catalog, table: str, branch: str, dry_run: bool = F
                 else:
                     begun.point(branch, waiting.main)
                 swap(begun, branch)
-        return Publication(None, len(waiting.line), rows_of(waiting))
+        return PublishOutcome(None, len(waiting.line), rows_of(waiting))
 
     return retried(attempt)
 

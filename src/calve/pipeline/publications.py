@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from calve.commit.publish import Publication
+from calve.commit.publish import PublishOutcome
 from calve.observe.gate_report import GateReport, RuleReport
 from calve.observe.humanize import many
 from calve.observe.log import Log
@@ -28,8 +28,10 @@ class Publications:
         self._lock = threading.Lock()
         self._gates: dict[BranchRef, GateReport] = {}
 
-    def committed(self, target: BranchRef, publication: Publication) -> None:
-        """Record what a commit has published, and what waits."""
+    def committed(self, target: BranchRef, publication: PublishOutcome | None) -> None:
+        """Record what a commit has published, and what waits; None: it has no gate, or committed nothing."""
+        if publication is None:
+            return
         rules = {
             verdict.rule: RuleReport(verdict.holds, verdict.figure, verdict.text) for verdict in publication.verdicts
         }

@@ -178,8 +178,7 @@ class TableCommits:
         self._status.table_committed(name, rows, outcome.snapshot_id)
         if outcome.held:
             self._status.table_files(name, outcome.held)
-        if outcome.publication:
-            self._publications.committed(table, outcome.publication)
+        self._publications.committed(table, outcome.publication)
         if outcome.not_found:
             self._log.warning(
                 f"{name}: {outcome.not_found:,} rows were to be deleted and are not there; the table has no key, so "

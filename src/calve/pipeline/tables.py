@@ -18,7 +18,7 @@ from calve.sinks.sink import CommitSettings, Sink, SinkTables
 from calve.sources.source import SourceTable
 from calve.stop_point import fail_if
 from calve.table.completeness import Completeness
-from calve.table.gate import Gate
+from calve.table.gate import CommitGate
 from calve.table.limits import MaintenanceLimits
 from calve.table.loaded import Table
 
@@ -92,7 +92,7 @@ class PipelineTables:
         """Return whether all sinks of a table allow an index of its keys."""
         return all(tables.may_index_keys for tables in self if tables.has(catalog, table))
 
-    def gate(self, target: BranchRef) -> Gate | None:
+    def gate(self, target: BranchRef) -> CommitGate | None:
         """Return when commits of a branch are published to `main`; None: never."""
         return next((tables.gate(target.table) for tables in self if tables.may_write(target)), None)
 

@@ -34,7 +34,7 @@ from calve.sinks.job import SinkJob
 from calve.sources.source import SourceTable
 from calve.state.clients import file_io_at
 from calve.table.completeness import Completeness
-from calve.table.gate import Gate
+from calve.table.gate import CommitGate
 from calve.table.limits import MaintenanceLimits
 from calve.table.loaded import Table
 
@@ -213,7 +213,7 @@ class SinkTables(Protocol):
         """Record through which time the staged batches complete a table; return whether a partition is now complete."""
         ...
 
-    def gate(self, table: str) -> Gate | None:
+    def gate(self, table: str) -> CommitGate | None:
         """Return when commits of a table are published; None: they need not be."""
         ...
 

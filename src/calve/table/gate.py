@@ -14,14 +14,14 @@ import msgspec
 
 from calve.observe.humanize import duration, many
 
-__all__ = ["Figures", "Gate", "Judge", "RuleVerdict"]
+__all__ = ["CommitGate", "Figures", "Judge", "RuleVerdict"]
 
 _METRICS = "write.metadata.metrics."
 _STATISTICS = "write.parquet.stats-enabled.column."
 
 
 @dataclass(frozen=True)
-class Gate:
+class CommitGate:
     """The rules of one table.
 
     Attributes:
@@ -121,7 +121,7 @@ class Judge:
         verdicts: What each rule says after the last commit; one that blocks stays.
     """
 
-    def __init__(self, gate: Gate, waiting: Iterable[tuple[int, Figures | int]] = ()) -> None:
+    def __init__(self, gate: CommitGate, waiting: Iterable[tuple[int, Figures | int]] = ()) -> None:
         self._gate = gate
         self._begin()
         self.publishable: int | None = None

@@ -9,9 +9,9 @@ from datetime import timedelta
 
 from calve.errors import SettingsError
 from calve.settings import option
-from calve.table.gate import Gate
+from calve.table.gate import CommitGate
 
-__all__ = ["Publish", "check_branch"]
+__all__ = ["Freshness", "Publish", "PublishRules", "check_branch"]
 
 _LONGEST_BRANCH = 200
 _BRANCH = re.compile(rf"[^\W_][\w./-]{{0,{_LONGEST_BRANCH - 1}}}")
@@ -87,10 +87,10 @@ class Publish:
             yield "when", "has no rule: set min_rows, max_null_share or freshness"
 
     @property
-    def gate(self) -> Gate:
+    def gate(self) -> CommitGate:
         """The rules, for commits."""
         rules, age = self.when, self.when.freshness
-        return Gate(
+        return CommitGate(
             rules.min_rows or 0,
             rules.max_null_share,
             age.column if age else "",

@@ -27,7 +27,7 @@ from calve.sinks.iceberg.targets import SinkTargets
 from calve.sinks.sink import CommitSettings
 from calve.sources.source import SourceTable
 from calve.table.completeness import Completeness
-from calve.table.gate import Gate
+from calve.table.gate import CommitGate
 from calve.table.limits import MaintenanceLimits
 from calve.table.loaded import Table
 from calve.table.schema import path_of, read_schema
@@ -126,7 +126,7 @@ class IcebergTables:
     def _branch(self, table: str) -> str:
         return self._settings.of(table).target_branch
 
-    def gate(self, table: str) -> Gate | None:
+    def gate(self, table: str) -> CommitGate | None:
         """Return when commits of a table are published; None: they need not be."""
         publish = self._settings.of(table).publish
         return publish.gate if publish else None

@@ -24,7 +24,7 @@ from calve.route.by_table import ByTable, TablePattern
 from calve.sinks.iceberg.draft_rules import DraftRules
 from calve.sinks.iceberg.metadata_columns import BatchMetadata
 from calve.sinks.job import SinkJob
-from calve.table.gate import Gate
+from calve.table.gate import CommitGate
 from calve.table.loaded import Absent, Draft, Table
 from calve.write.properties import written_as
 from calve.write.writer import Written
@@ -93,7 +93,7 @@ class TaskTables(SinkJob):
     metadata_columns: tuple[tuple[str, str], ...] = ()
     batch: BatchMetadata = field(default_factory=BatchMetadata)
     row_rules: tuple[RowRule, ...] = ()
-    gate: Gate | None = None
+    gate: CommitGate | None = None
     own: tuple[tuple[TablePattern, Mapping[str, Any]], ...] = ()
 
     def of(self, table: str) -> Self:

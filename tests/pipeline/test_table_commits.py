@@ -62,6 +62,7 @@ class World:
             completeness=lambda _: Completeness(),
             advance=lambda _, __: False,
             may_index_keys=lambda _, __: False,
+            gate=lambda _: None,
             keeps_row_ids=lambda _, __: False,
         )
         parts: Any = SimpleNamespace(

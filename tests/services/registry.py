@@ -30,6 +30,7 @@ class _Version:
     text: str
     kind: str
     references: tuple[dict[str, Any], ...]
+    tags: dict[str, list[str]] | None = None
 
 
 @dataclass
@@ -52,7 +53,12 @@ class Registry:
     _ids: dict[tuple[str, str, str], int] = field(default_factory=dict)
 
     def register(
-        self, subject: str, schema: Any, kind: str = "AVRO", references: Sequence[tuple[str, str, int]] = ()
+        self,
+        subject: str,
+        schema: Any,
+        kind: str = "AVRO",
+        references: Sequence[tuple[str, str, int]] = (),
+        tags: dict[str, list[str]] | None = None,
     ) -> int:
         """Add a version to a subject; return the id of the schema.
 
@@ -61,13 +67,14 @@ class Registry:
             schema: The text, or JSON.
             kind: AVRO, JSON or PROTOBUF.
             references: Name, subject and version of each schema that it refers to.
+            tags: Those of its metadata, by patterns of fields; with others it is another schema.
         """
         text = schema if isinstance(schema, str) else json.dumps(schema)
         referred = tuple({"name": name, "subject": of, "version": version} for name, of, version in references)
-        number = self._ids.setdefault((text, kind, json.dumps(referred)), len(self._ids) + 1)
+        number = self._ids.setdefault((text, kind, json.dumps([referred, tags])), len(self._ids) + 1)
         versions = self._subjects.setdefault(subject, [])
         if number not in [version.schema for version in versions]:
-            versions.append(_Version(number, text, kind, referred))
+            versions.append(_Version(number, text, kind, referred, tags))
         return number
 
     def start(self, certificate: Path | None = None) -> Registry:
@@ -164,4 +171,6 @@ def _shown(version: _Version) -> dict[str, Any]:
         shown["schemaType"] = version.kind
     if version.references:
         shown["references"] = list(version.references)
+    if version.tags is not None:
+        shown["metadata"] = {"tags": version.tags, "properties": {"owner": "x"}, "sensitive": []}
     return shown

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +15,8 @@ from calve.event.json_text import value_texts
 
 __all__ = ["annotated", "declaration", "described", "has_default", "without_empty_nanoseconds"]
 
-_DOC, _DEFAULT = b"doc", b"default"
-"""The keys of a field's description and default in its Arrow metadata."""
+_DOC, _DEFAULT, _TAGS = b"doc", b"default", b"tags"
+"""The keys of a field's description, default and tags (JSON) in its Arrow metadata."""
 
 _LISTS = (
     pa.types.is_list,
@@ -40,9 +41,9 @@ def described(kind: pa.StructType) -> str:
     return text_of(_field("", kind))
 
 
-def annotated(name: str, kind: pa.DataType, doc: str, default: Any = None) -> pa.Field:
-    """Return a field with its description, if that is not empty, and its default: a value of its type, or None."""
-    metadata = {_DOC: doc} if doc else {}
+def annotated(name: str, kind: pa.DataType, doc: str, default: Any = None, tags: Sequence[str] = ()) -> pa.Field:
+    """Return a field with its description and tags, if there are any, and its default: a value of its type, or None."""
+    metadata = ({_DOC: doc} if doc else {}) | ({_TAGS: json.dumps(tags)} if tags else {})
     if default is not None and not pa.types.is_nested(kind):
         text = value_texts(pa.array([default], kind))[0].as_py()
         metadata[_DEFAULT] = json.loads(text) if text.startswith(b'"') else text
@@ -98,7 +99,8 @@ def _field(name: str, kind: pa.DataType) -> Field:
 def _described(field: pa.Field) -> Field:
     metadata = field.metadata or {}
     default = metadata[_DEFAULT].decode() if _DEFAULT in metadata else None
-    return replace(_field(field.name, field.type), doc=metadata.get(_DOC, b"").decode(), default=default)
+    doc, tags = metadata.get(_DOC, b"").decode(), tuple(json.loads(metadata.get(_TAGS, b"[]")))
+    return replace(_field(field.name, field.type), doc=doc, default=default, tags=tags)
 
 
 def _number(name: str, kind: pa.DataType) -> Field | None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 __all__ = ["KEY_HINT", "mask_faults", "masks_of", "remembering", "without_masks"]
 
+_TAGGED = ("avro", "protobuf", "json_schema")
 KEY_HINT = "only `hash` keeps the values of a key different; hash it, or leave it as it is"
 
 
@@ -67,6 +68,7 @@ def mask_faults(pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettin
             if getattr(plugin.value, "makes_fields", False):
                 why = "makes fields that no mask has seen: parse texts before Calve, or allow it: "
                 yield of.problem(plugin.path, f"{why}`unmasked: keep` in mask")
+    yield from _of_tags(pipeline)
     yield from _of_sinks(pipeline, by_name, masks)
     for plugin, names in remembering(pipeline):
         for key in names:
@@ -77,6 +79,20 @@ def mask_faults(pipeline: PipelineSettings, by_name: Mapping[str, PipelineSettin
                     f"`mask` makes different values of {key.text} equal, so events that are no duplicates would be lost"
                 )
                 yield pipeline.problem(plugin.path, f"{why}: {KEY_HINT}")
+
+
+def _of_tags(pipeline: PipelineSettings) -> Iterator[SettingsProblem]:
+    """Yield tags where no schema has any, and those that may make the values of keys equal."""
+    source: SourceSettings = pipeline.source.value
+    has_keys = any(getattr(sink.value, "key_columns", ()) for sink in pipeline.sinks) or any(remembering(pipeline))
+    for plugin in pipeline.processors:
+        for number, entry in enumerate(plugin.value.columns if isinstance(plugin.value, MaskColumns) else ()):
+            path = f"{plugin.path}.columns[{number}].tags"
+            if entry.tags and (source.serde is None or source.serde.format not in _TAGGED):
+                why = "are those of fields of Avro, Protobuf and JSON Schema (serde_format of Kafka's topics)"
+                yield pipeline.problem(path, f"{why}; of other events name the columns")
+            elif entry.tags and has_keys and not entry.is_unique:
+                yield pipeline.problem(path, f"may be those of a key, and a schema may change: {KEY_HINT}, by its name")
 
 
 def _of_sinks(

@@ -45,9 +45,15 @@ class ColumnMask:
     """Some columns, and what happens to their values. NULL stays NULL."""
 
     names: list[str] = option(
-        doc="Columns, in any case; also patterns with `*`, `?` and `[…]`, which match nested fields, too. "
+        [],
+        "Columns, in any case; also patterns with `*`, `?` and `[…]`, which match nested fields, too. "
         "A field of an object is `address.street`, also in a list of objects.",
-        minimum=1,
+    )
+    tags: list[str] = option(
+        [],
+        "Columns whose fields have one of these tags in the schema registry, e.g. `PII`: `confluent:tags` in Avro and "
+        "JSON Schema, `confluent.field_meta` in Protobuf, and the metadata of schemas. Each event has those of its "
+        "own schema.",
     )
     action: Action = option(
         doc="`hash`: HMAC-SHA-256 with `key`, as text. `null`: NULL. `drop`: no such column. `fixed`: the text "
@@ -134,6 +140,8 @@ class MaskColumns:
         if self.key is None and any(entry.action == "hash" for entry in self.columns):
             yield "key", "`hash` needs a key, e.g. ${env:MASK_KEY}"
         for number, entry in enumerate(self.columns):
+            if not entry.names and not entry.tags:
+                yield f"columns[{number}]", "needs names, or tags of a schema registry"
             for index, name in enumerate(entry.names):
                 if not name.strip():
                     yield f"columns[{number}].names[{index}]", "a column has no empty name"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import itertools
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from calve.event.columns import EVENT, JSON, MALFORMED, MASKED, ORIGINAL, ROW, S
 from calve.event.duckdb_session import one_array
 from calve.event.envelope.schema import Field, field_of, text_of
 from calve.event.reject import Code, Reject, rejects_table
-from calve.event.typed import is_typed, with_text
+from calve.event.typed import is_typed, joined, with_text
 from calve.event.validate_json import validated, whole_array
 from calve.processors.column_masking import ColumnMasking
 from calve.processors.field_masking import FieldMasking
@@ -37,6 +38,7 @@ _TOGETHER = 4096
 """The most events whose fields are masked together: they stay in the processor's cache."""
 _REMEMBERED = 4096
 """The fields of which a masker remembers the masks."""
+_NUMBER = "_number"
 _WITHHELD = "the event cannot be read, so it cannot be masked: its text is withheld (mask: {unmasked: keep} keeps it)"
 
 
@@ -96,6 +98,22 @@ class Masks:
         return tuple(dict.fromkeys([*self.done, *(name for entry in entries for name in entry.names)]))
 
     @property
+    def has_tags(self) -> bool:
+        """Whether a schema decides which columns are masked."""
+        return any(entry.tags for processor in self.processors for entry in processor.columns)
+
+    def of_schema(self, declaration: str | None) -> Masks:
+        """Return the masks of rows with a schema: the names of its tagged columns are in the place of tags."""
+        tagged = [] if declaration is None else list(_tagged(field_of(declaration), ""))
+
+        def named(entry: ColumnMask) -> ColumnMask:
+            names = [name for name, tags in tagged if not {*tags}.isdisjoint(entry.tags)]
+            return replace(entry, names=[*entry.names, *names], tags=[])
+
+        processors = (replace(processor, columns=list(map(named, processor.columns))) for processor in self.processors)
+        return replace(self, processors=tuple(processors))
+
+    @property
     def reaches_inside(self) -> bool:
         """Whether a field of an object may have a mask."""
         return any(not {*name}.isdisjoint(".*?[") for name in self.names)
@@ -127,6 +145,25 @@ class Masks:
         return field
 
 
+def _tagged(field: Field, path: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield the patterns of the tagged fields inside of a field, with their tags."""
+    for number, inner in enumerate(field.fields):
+        inner_path = path
+        if field.kind == "struct":
+            inner_path = f"{path}.{_literal(inner.name)}" if path else _literal(inner.name)
+        elif field.kind == "map":
+            inner_path = f"{path}.*"
+        if inner.tags:
+            yield inner_path, inner.tags
+        if field.kind == "struct" or number == 0:  # not the keys of a map
+            yield from _tagged(inner, inner_path)
+
+
+def _literal(name: str) -> str:
+    """Return a pattern that only a name matches."""
+    return re.sub(r"[*?[]", r"[\g<0>]", name)
+
+
 def _matches(path: str, names: Collection[str]) -> bool:
     return any(fnmatch.fnmatchcase(path.casefold(), name.casefold()) for name in names)
 
@@ -147,6 +184,7 @@ class Masker:
         self._reaches_inside = masks.reaches_inside
         entries = [(entry, processor) for processor in masks.processors for entry in processor.columns]
         self._fields = FieldMasking(entries, masks.of, self._reaches_inside)
+        self._of_schema = functools.lru_cache(64)(lambda text: Masker(masks.of_schema(text)))
         self._declared = functools.lru_cache(256)(lambda text: text_of(masks.declared(field_of(text))))
 
     def mask(self, events: pa.Table) -> MaskedRows:
@@ -154,8 +192,32 @@ class Masker:
         if MASKED in events.column_names and len(events):
             done = tuple(structs.decode(events[MASKED][0].as_py(), list[str]))
             return Masker(replace(self._masks, done=done)).mask(events.drop_columns([MASKED]))
+        if self._masks.has_tags:
+            return self._by_schema(events)
         masked = self._typed(events) if is_typed(events) else None
         return masked or self._texts(with_text(events))
+
+    def _by_schema(self, events: pa.Table) -> MaskedRows:
+        """Mask the events of each schema by its own tags."""
+        if SCHEMA not in events.column_names:
+            return self._of_schema(None).mask(events)
+        column = one_array(events[SCHEMA].unify_dictionaries())
+        codes = column.indices.fill_null(-1).to_numpy()
+        maskers = {code: self._of_schema(column.dictionary[code].as_py() if code >= 0 else None) for code in {*codes}}
+        if len(maskers) < 2:
+            return next(iter(maskers.values()), self._of_schema(None)).mask(events)
+        every, malformed, failed, failed_rows = [], [], [], list[pa.Table]()
+        for code, masker in maskers.items():
+            at = pa.array(np.flatnonzero(codes == code))
+            masked = masker.mask(events.take(at).append_column(_NUMBER, at))
+            every.append(masked.rows)
+            malformed.append(masked.malformed.set_column(0, "row", at.take(masked.malformed["row"])))
+            before = pa.scalar(sum(map(len, failed_rows)))
+            failed.append(masked.failed.set_column(0, "row", pc.add(masked.failed["row"], before)))
+            failed_rows.append(masked.failed_rows.drop_columns([_NUMBER]))
+        rows = joined(every).combine_chunks()
+        rows = rows.take(pa.array(np.argsort(rows[_NUMBER].to_numpy(), kind="stable"))).drop_columns([_NUMBER])
+        return MaskedRows(rows, pa.concat_tables(malformed), pa.concat_tables(failed), joined(failed_rows))
 
     def withheld(self, events: pa.Table, rejects: pa.Table) -> tuple[pa.Table, pa.Table]:
         """Return rejected events that cannot be masked without their texts, and `REJECTS` of all of them."""

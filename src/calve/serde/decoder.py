@@ -30,6 +30,7 @@ from calve.serde.format import DecodedPart, DecodePlan, UnsupportedSchemaError, 
 from calve.serde.formats import format_of
 from calve.serde.registry import Registry
 from calve.serde.settings import Serde
+from calve.serde.tags import TaggedPlan
 from calve.serde.unify import joined
 
 __all__ = ["DecodedRows", "SchemaDecoder", "check"]
@@ -218,7 +219,9 @@ class _Plans:
         registry = self.registry
         try:
             reader = self._reading(registry) if registry else None
-            return self._format.plan(schema, reader, lambda: registry.earlier(schema.id) if registry else [])
+            plan = self._format.plan(schema, reader, lambda: registry.earlier(schema.id) if registry else [])
+            tags = (*schema.tags, *(reader.tags if reader else ()))
+            return TaggedPlan(plan, tags) if tags else plan
         except UnsupportedSchemaError as error:
             return f"{where} cannot be used: {error}"
 

@@ -34,12 +34,14 @@ class WriterSchema:
         id: Its number in the registry; -1: given in the settings.
         kind: The registry's name of the format: AVRO, JSON, PROTOBUF.
         references: The schemas that it refers to, by the names that it uses, each after those that it refers to itself.
+        tags: The registry's metadata of it: patterns of fields, each with their tags.
     """
 
     text: str
     id: int = -1
     kind: str = "AVRO"
     references: tuple[tuple[str, WriterSchema], ...] = ()
+    tags: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 class UnsupportedSchemaError(Exception):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import unquote
 
-from calve.event.envelope.schema import Field, doc_of
+from calve.event.envelope.schema import Field, doc_of, tags_of
 from calve.serde.format import UnsupportedSchemaError
 
 __all__ = ["row_of"]
@@ -58,6 +58,7 @@ class _Facts:
     types: frozenset[str] | None = None
     formats: list[str] = field(default_factory=list)
     docs: list[str] = field(default_factory=list)
+    tags: list[str] = field(default_factory=list)
     defaults: list[Any] = field(default_factory=list)
     properties: dict[str, list[_Node]] = field(default_factory=dict)
     items: list[_Node] = field(default_factory=list)
@@ -71,6 +72,7 @@ class _Facts:
             self.types = types if self.types is None else _both(self.types, types)
         self.formats += [str(schema["format"])] if "format" in schema else []
         self.docs += [doc] if (doc := doc_of(schema.get("description"))) else []
+        self.tags += tags_of(schema.get("confluent:tags"))
         self.defaults += [schema["default"]] if "default" in schema else []
         if isinstance(properties := schema.get("properties"), Mapping):
             for name, schema_of_property in properties.items():
@@ -136,8 +138,8 @@ class _Reader:
         """Return the declaration of a value; what its schemas leave open is a string."""
         facts = self._facts(nodes)
         field = self._typed(name, facts, depth) if depth < _DEEPEST else Field(name, "string")
-        has_note = facts.doc or facts.default is not None
-        return replace(field, doc=facts.doc, default=facts.default) if has_note else field
+        has_note = facts.doc or facts.tags or facts.default is not None
+        return replace(field, doc=facts.doc, default=facts.default, tags=tuple(facts.tags)) if has_note else field
 
     def _typed(self, name: str, facts: _Facts, depth: int) -> Field:
         kind = facts.kind
@@ -255,6 +257,14 @@ def _is_null(schema: Any) -> bool:
 
 
 def _same(fields: Sequence[Field]) -> Field:
-    """Return the declaration that alternatives share; a string if they differ."""
-    bare = [replace(field, doc="", default=None) for field in fields]
-    return bare[0] if all(field == bare[0] for field in bare) else Field(bare[0].name, "string")
+    """Return the declaration that alternatives share; a string if they differ, with all tags inside of them."""
+    bare = [replace(field, doc="", default=None, tags=()) for field in fields]
+    if all(field == bare[0] for field in bare):
+        return replace(bare[0], tags=tuple(dict.fromkeys(tag for field in fields for tag in field.tags)))
+    return Field(bare[0].name, "string", tags=tuple(dict.fromkeys(tag for field in fields for tag in _all_tags(field))))
+
+
+def _all_tags(field: Field) -> Iterator[str]:
+    yield from field.tags
+    for inner in field.fields:
+        yield from _all_tags(inner)

@@ -16,6 +16,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, InsecureRequestWarning, SSLError
 
 from calve.errors import SourceError, SourceUnavailableError
+from calve.event.envelope.schema import tags_of
 from calve.network.bounded_http import BoundedServer, HeaderError, basic_login
 from calve.network.no_answer import no_answer
 from calve.serde.format import WriterSchema
@@ -117,9 +118,11 @@ class Registry:
                 (str(reference["name"]), (str(reference["subject"]), int(reference["version"])))
                 for reference in answer.get("references") or ()
             ]
+            patterns = (answer.get("metadata") or {}).get("tags") or {}
+            tags = tuple((str(pattern), tags_of(tags)) for pattern, tags in patterns.items())
         references: dict[str, WriterSchema] = {}
         self._collect(places, references, depth)
-        return WriterSchema(text, number, kind, tuple(references.items()))
+        return WriterSchema(text, number, kind, tuple(references.items()), tags)
 
     def _collect(
         self, places: list[tuple[str, tuple[str, int]]], references: dict[str, WriterSchema], depth: int

@@ -14,7 +14,7 @@ from calve.event.exact_json import dump
 from calve.event.reject import encodable
 from calve.event.validate_json import without_half_surrogates
 
-__all__ = ["Field", "doc_of", "field_of", "row_schema", "schema_of", "text_of", "with_instants"]
+__all__ = ["Field", "doc_of", "field_of", "row_schema", "schema_of", "tags_of", "text_of", "with_instants"]
 
 _PRECISION = "connect.decimal.precision"
 _TIMESTAMP = "org.apache.kafka.connect.data.Timestamp"
@@ -36,6 +36,7 @@ class Field:
         pairs: Whether JSON has a map as an array of pairs, because its keys are not strings.
         doc: What the schema says of the field's meaning, or empty.
         default: The value of a row without the field, as the text that it would have in JSON, without quotes.
+        tags: What a registry's schema says of the field's contents, such as `PII`.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Field:
     pairs: bool = False
     doc: str = ""
     default: str | None = None
+    tags: tuple[str, ...] = ()
 
     @property
     def has_scalar_keys(self) -> bool:
@@ -128,6 +130,12 @@ def with_instants(field: Field) -> Field:
 def doc_of(doc: Any) -> str:
     """Return the text that describes a field, as a column can have it; empty if it is no text."""
     return encodable(doc.strip()) if isinstance(doc, str) else ""
+
+
+def tags_of(tags: Any) -> tuple[str, ...]:
+    """Return the tags of a field, as a schema has them: a list of texts, or one."""
+    listed = tags if isinstance(tags, list) else [tags]
+    return tuple(encodable(tag) for tag in listed if isinstance(tag, str))
 
 
 def text_of(field: Field) -> str:

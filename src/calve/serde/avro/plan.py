@@ -238,7 +238,8 @@ def _arrow(kind: Type) -> pa.DataType:
 
 
 def _column(field: RecordField) -> pa.Field:
-    return annotated(field.name, _arrow(field.type), field.doc, column_default(field.type, field.default))
+    default = column_default(field.type, field.default)
+    return annotated(field.name, _arrow(field.type), field.doc, default, field.tags)
 
 
 def _union_type(kind: Type) -> pa.DataType:

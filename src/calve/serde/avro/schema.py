@@ -9,7 +9,7 @@ from decimal import Context
 from functools import cached_property
 from typing import Any
 
-from calve.event.envelope.schema import doc_of
+from calve.event.envelope.schema import doc_of, tags_of
 from calve.event.reject import cut
 from calve.serde.format import UnsupportedSchemaError, WriterSchema
 
@@ -30,6 +30,7 @@ _LOGICAL = {
     "decimal": ("bytes", "fixed"),
     "duration": ("fixed",),
 }
+_TAGS = "confluent:tags"
 _UUID_BYTES, _DURATION_BYTES = 16, 12
 _LONGEST_FIXED = 1 << 20
 _MOST_TYPES = 20_000
@@ -37,13 +38,14 @@ _MOST_TYPES = 20_000
 
 @dataclass(frozen=True)
 class RecordField:
-    """A field of a record; `default` is JSON, or `NO_DEFAULT`, `doc` its description."""
+    """A field of a record; `default` is JSON, or `NO_DEFAULT`, `doc` its description, `tags` the registry's."""
 
     name: str
     type: Type
     aliases: tuple[str, ...] = ()
     default: Any = NO_DEFAULT
     doc: str = field(default="", compare=False)
+    tags: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)
@@ -208,8 +210,8 @@ class _Reader:
         for entry in _required(schema, "fields"):
             name = _required(entry, "name")
             kind = self._type(_required(entry, "type"), namespace)
-            default, doc = entry.get("default", NO_DEFAULT), doc_of(entry.get("doc"))
-            fields.append(RecordField(str(name), kind, _texts(entry.get("aliases")), default, doc))
+            default, doc, tags = entry.get("default", NO_DEFAULT), doc_of(entry.get("doc")), tags_of(entry.get(_TAGS))
+            fields.append(RecordField(str(name), kind, _texts(entry.get("aliases")), default, doc, tags))
         names = [entry.name for entry in fields]
         if twice := [name for name in names if names.count(name) > 1]:
             raise UnsupportedSchemaError(f"a record has two fields of the name {cut(twice[0])}")

@@ -22,6 +22,7 @@ class MessageField:
         oneof: The oneof that it belongs to, or empty.
         key: The type of a map's keys; empty for all other fields.
         doc: The comment before it, or behind it in its line.
+        tags: Those of Confluent's option `field_meta`.
     """
 
     name: str
@@ -32,6 +33,7 @@ class MessageField:
     oneof: str = ""
     key: str = ""
     doc: str = field(default="", compare=False)
+    tags: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ class MessageColumn:
         of: The fields of a struct; the element of a list; key and value of a map; the scalar of a wrapper.
         enum: The type of an enum.
         doc: The comment at the field.
+        tags: The registry's tags of the field.
         is_declared: Whether the schema says the `default`, which a new column then has, too.
         message: The full name of a struct's message.
     """
@@ -64,6 +65,7 @@ class MessageColumn:
     of: tuple[MessageColumn, ...] = ()
     enum: Enum | None = field(default=None, repr=False)
     doc: str = field(default="", compare=False)
+    tags: tuple[str, ...] = field(default=(), compare=False)
     is_declared: bool = field(default=False, compare=False)
     message: str = field(default="", compare=False)
 
@@ -104,7 +106,7 @@ def arrow_type(column: MessageColumn) -> pa.DataType:
 
 def _arrow_field(column: MessageColumn) -> pa.Field:
     default = column.default if column.is_declared else None
-    return annotated(column.name, arrow_type(column), column.doc, default)
+    return annotated(column.name, arrow_type(column), column.doc, default, column.tags)
 
 
 def with_text_timestamps(column: MessageColumn) -> MessageColumn:
@@ -137,7 +139,7 @@ class _Planner:
         if declared.kind == "group":
             raise ProtoError(f"Field {declared.name} of message {message.name} is a group, which is not supported")
         value = self._value(declared.kind, message, path, declared.name)
-        named = {"name": declared.name, "number": declared.number, "doc": declared.doc}
+        named = {"name": declared.name, "number": declared.number, "doc": declared.doc, "tags": declared.tags}
         if declared.key:
             key = replace(self._value(declared.key, message, path, "key"), name="key", number=1, missing="default")
             item = replace(value, name="value", number=2, missing="default")

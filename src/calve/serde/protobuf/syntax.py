@@ -6,6 +6,8 @@ what decides how messages are decoded, and skips services, extensions and option
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from calve.serde.protobuf.descriptors import Enum, File, MessageField, MessageType
 from calve.serde.protobuf.tokens import ProtoError, ProtoToken, Tokens, number_of, text_of
 
@@ -13,6 +15,7 @@ __all__ = ["parse"]
 
 _DEEPEST = 32
 """Messages that are declared in each other; protoc has the same limit."""
+_FIELD_META = "confluent.field_meta"
 _Default = int | float | bytes | str | None
 
 
@@ -137,13 +140,14 @@ def _field(tokens: Tokens, oneof: str = "") -> MessageField:
     name = tokens.word()
     tokens.expect("=")
     number = tokens.number()
-    options = _options(tokens)
+    tags = list[str]()
+    options = _options(tokens, tags)
     if kind == "group":
         _skip_block(tokens)
     else:
         doc = doc or tokens.next.remark
         tokens.expect(";")
-    return MessageField(name, number, kind, label, options.get("default"), oneof, key, doc)
+    return MessageField(name, number, kind, label, options.get("default"), oneof, key, doc, tuple(tags))
 
 
 def _enum(tokens: Tokens, scope: str, is_proto3: bool) -> Enum:
@@ -166,8 +170,8 @@ def _enum(tokens: Tokens, scope: str, is_proto3: bool) -> Enum:
     return Enum(name, tuple(values), is_closed=not is_proto3)
 
 
-def _options(tokens: Tokens) -> dict[str, _Default]:
-    """Read `[…]` after a field, if it is there; options of options and values in braces are skipped."""
+def _options(tokens: Tokens, tags: list[str] | None = None) -> dict[str, _Default]:
+    """Read `[…]` after a field, if it is there, and add Confluent's tags to a list; other options are skipped."""
     options: dict[str, _Default] = {}
     if not tokens.skip("["):
         return options
@@ -177,9 +181,20 @@ def _options(tokens: Tokens) -> dict[str, _Default]:
         value = tokens.until(",", "]")
         if name == ["default"]:
             options["default"] = _default(value)
+        elif tags is not None and _FIELD_META in "".join(name):
+            tags += _tags(value, is_in=name[-1].endswith("tags"))
         if not tokens.skip(","):
             tokens.expect("]")
             return options
+
+
+def _tags(tokens: list[ProtoToken], is_in: bool) -> Iterator[str]:
+    """Yield the texts of `tags`, which is the whole value, or a part of one in braces."""
+    for token in tokens:
+        if token.kind == "text" and is_in:
+            yield text_of(token).decode("utf-8", "replace")
+        elif token.kind == "word":
+            is_in = token.text == "tags"
 
 
 def _default(tokens: list[ProtoToken]) -> _Default:

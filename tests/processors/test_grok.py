@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from calve.pipeline.plugins import PLUGINS
 from calve.processors.grok import compile_grok
 from calve.processors.grok_patterns import PATTERNS
+from calve.settings import parse_text
 from calve.settings.problems import SettingsErrors
 from processors.chains import plugins, ran, run
 
@@ -158,3 +161,10 @@ def test_every_standard_pattern_is_a_regular_expression_of_known_names(name: str
 def test_patterns_that_cannot_work_are_refused_with_the_fix(text: str, message: str) -> None:
     with pytest.raises(SettingsErrors, match=re.escape(message)):
         plugins(grok(text, pattern_definitions={"LOOP": "%{LOOP}"}))
+
+
+def test_a_backslash_that_is_written_twice_before_a_bracket_is_a_warning() -> None:
+    pipeline = {"source": {"http": {}}, "processor": [grok(r"a \\[%{WORD:w}\\]"), grok(r"a \[%{WORD:w}\]")]}
+    text = json.dumps({"p": {**pipeline, "sink": [{"iceberg": {"table_identifier": "a.b"}}]}})
+    [warning] = parse_text(text, PLUGINS).warnings
+    assert warning.path == "p.processor[0].grok.match.message[0]"

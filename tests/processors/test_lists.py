@@ -102,3 +102,30 @@ def test_replace_string_replaces_text_and_no_pattern() -> None:
 def test_options_that_need_others_are_refused_without(processor: dict[str, Any], message: str) -> None:
     with pytest.raises(SettingsErrors, match=message):
         plugins(processor)
+
+
+def test_translate_puts_its_result_beside_the_value_also_in_each_object_of_a_list() -> None:
+    target = {"target": "t", "map": {"1": "one", "2": "two"}, "translate_when": "/n != 2"}
+    mapping = {"source": "o/l/n", "targets": [target]}
+    events = [
+        {"n": 1, "o": {"l": [{"n": 1.0}, {"n": 1}, {"n": 2}, [{"n": "1"}], 5, {}]}},
+        {"o": {"l": {"n": 1}}},
+        {"o": 5},
+    ]
+    assert ran({"translate": {"mappings": [mapping]}}, *events) == [
+        {"n": 1, "o": {"l": [{"n": 1.0}, {"n": 1, "t": "one"}, {"n": 2}, [{"n": "1", "t": "one"}], 5, {}]}},
+        {"o": {"l": {"n": 1, "t": "one"}}},
+        {"o": 5},
+    ]
+    mapping = {"source": ["o/a", "o/b"], "targets": [{"target": "t", "map": {"1": "one"}, "default": "?"}]}
+    assert ran({"translate": {"mappings": [mapping]}}, {"o": {"a": 1, "b": 3}}) == [
+        {"o": {"a": 1, "b": 3, "t": ["one", "?"]}}
+    ]
+
+
+def test_flatten_leaves_out_keys_inside_of_objects_and_puts_them_back() -> None:
+    flatten = {"source": "s", "target": "f", "exclude_keys": ["a/b", "l/0", "no"]}
+    event = {"s": {"a": {"b": {"x": 1}, "c": 2}, "l": [{"y": 1}]}}
+    assert ran({"flatten": flatten}, event) == [{**event, "f": {"a.c": 2, "l[0].y": 1}}]
+    removed = {"flatten": {**flatten, "remove_processed_fields": True}}
+    assert ran(removed, event) == [{"s": {"a": {"b": {"x": 1}}}, "f": {"a.c": 2, "l[0].y": 1}}]

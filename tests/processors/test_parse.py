@@ -355,3 +355,17 @@ def test_csv_of_several_lines_makes_an_event_of_each() -> None:
     ]
     assert outcome.processed.added == 1
     assert [row["field"] for row in outcome.failed] == ["message"]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text", "after"),
+    [
+        ("%{a} %{b}", "x   y", {"a": "x  ", "b": "y"}),
+        ("%{a->} %{b}", "x \t  y z", {"a": "x", "b": "y z"}),
+        ("%{a->}: %{b}", "x  : y", {"a": "x", "b": "y"}),
+        ("%{a->}--%{b}", "x----y", {"a": "x", "b": "--y"}),
+        ("%{a}  %{b}", "x   y", {"a": "x ", "b": "y"}),
+    ],
+)
+def test_dissect_takes_the_last_of_several_spaces_and_cuts_padding(pattern: str, text: str, after: Any) -> None:
+    assert ran({"dissect": {"map": {"m": pattern}, "delete_source": True}}, {"m": text}) == [after]

@@ -18,6 +18,9 @@ from calve.settings.option import option
 __all__ = ["Dissect"]
 
 _FIELD = re.compile(r"%\{([^}]*)\}")
+_SPACES = "".join(sign for sign in map(chr, range(0x3001)) if sign.isspace() and sign not in "\x85\xa0\u2007\u202f")
+"""White space of Java."""
+_RUN = " \t\n\x0b\f\r"
 _NAME = re.compile(r"([?+&]?)([^?+&/>]*?)(?:/(\d+))?(->)?")
 
 
@@ -41,7 +44,7 @@ class Dissect:
     map: dict[str, str] = option(
         doc="By the key of a string its pattern. `%{a}` is a field, `%{}` and `%{?a}` are left out, `%{+a}` appends to "
         "a field (`%{+a/2}` as the second part), `%{&a}` has the value of `%{?a}` as its key, `%{a->}` ignores spaces "
-        "behind it.",
+        "at its end.",
         minimum=1,
     )
     target_types: dict[str, Kind] = option({}, "The types of fields; others are strings.")
@@ -117,10 +120,11 @@ def _values(text: str, start: str, fields: list[_Field]) -> list[str] | None:
         end = text.find(field.until, at) if field.until else len(text)
         if end < 0:
             return None
-        values.append(text[at:end])
+        if field.until and not field.until.strip(_SPACES):  # of more spaces than that the last ones
+            run = len(text) - end - len(text[end:].lstrip(_RUN))
+            end += max(run - len(field.until), 0)
+        values.append(text[at:end].rstrip(_SPACES) if field.is_padded else text[at:end])
         at = end + len(field.until)
-        while field.is_padded and field.until and text.startswith(field.until, at):
-            at += len(field.until)
     return values if at == len(text) else None
 
 

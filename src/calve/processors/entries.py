@@ -13,10 +13,18 @@ import msgspec
 from calve.event.columns import WORKING_COLUMNS
 from calve.expression.scope import TAGS
 from calve.processors.expressions import Compiler, condition, format_string, value_expression
-from calve.processors.fields import MISSING, Event, FieldKey, encode, opened, text_of
+from calve.processors.fields import MISSING, Event, FieldKey, encode, encoded, opened, text_of
 from calve.processors.key_names import KEY_TRANSFORMS, replace_keys
 from calve.processors.patterns import matcher, pattern
-from calve.processors.step import AttributeStep, ChangeStep, ElementsStep, ProcessorError, ProcessorStep, ValueChange
+from calve.processors.step import (
+    AttributeStep,
+    ChangeStep,
+    ElementsStep,
+    ProcessorError,
+    ProcessorStep,
+    ValueChange,
+    objects_of,
+)
 from calve.settings.option import option
 
 if TYPE_CHECKING:
@@ -136,7 +144,7 @@ class AddEntry:
         def change(event: Event, element: Event, value: Any) -> bool:
             key = target(event)
             if self.flatten_key:
-                key = FieldKey("/".join(key.parts).replace("~", "~0").replace("/", "~1"))
+                key = FieldKey(encoded("/".join(key.parts)))
             if constant is None and self.value_expression is not None:
                 return self._add_computed(lambda _: key, element, value)
             return self._add(element, key, value if constant is None else constant)
@@ -144,7 +152,14 @@ class AddEntry:
         value = None
         if constant is None:
             value = compiler.format(self.format) if self.format else compiler.value(self.value_expression or "")
-        return ElementsStep(elements, change, value, compiler.condition(when), element_when, not self.disable_root_keys)
+        return ElementsStep(
+            partial(objects_of, elements),
+            change,
+            value,
+            compiler.condition(when),
+            element_when,
+            not self.disable_root_keys,
+        )
 
     def _metadata_step(self, compiler: Compiler) -> AttributeStep:
         when, name = compiler.condition(self.add_when), self.metadata_key or ""

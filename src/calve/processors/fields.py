@@ -24,6 +24,7 @@ __all__ = [
     "decode_event",
     "decode_list",
     "encode",
+    "encoded",
     "json_of",
     "key_of",
     "keys",
@@ -96,6 +97,11 @@ def text_of(value: Any) -> str:
 def key_of(text: str) -> FieldKey:
     """Return the key of a text of an event; the last ones are remembered."""
     return FieldKey(text)
+
+
+def encoded(name: str) -> str:
+    """Return the text of a key that is one name, whatever characters it has."""
+    return name.replace("~", "~0").replace("/", "~1")
 
 
 class FieldKey:

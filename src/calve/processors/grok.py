@@ -124,6 +124,14 @@ class Grok:
                 except SettingsError as error:
                     yield f"match.{key}[{number}]", str(error)
 
+    def doubts(self) -> Iterator[tuple[str, str]]:
+        """Warn of a backslash that is written twice where YAML takes one."""
+        for key, texts in self.match.items():
+            for number, text in enumerate(texts):
+                if "\\\\[" in text:
+                    why = r"\\[ is a backslash and the beginning of a class; for a bracket write \[ in single quotes"
+                    yield f"match.{key}[{number}]", why
+
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build the step."""
         names = self._names()

@@ -9,7 +9,7 @@ from functools import partial
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import MISSING, Event, FieldKey, keys
 from calve.processors.patterns import matcher, pattern
-from calve.processors.step import ChangeStep, ElementsStep, ProcessorStep
+from calve.processors.step import ChangeStep, ElementsStep, ProcessorStep, objects_of
 from calve.settings.option import option
 
 __all__ = ["DeleteEntries", "DeleteEntry", "SelectEntries"]
@@ -57,7 +57,7 @@ class DeleteEntry:
         when = compiler.condition(self.delete_when)
         if self.iterate_on is not None:
             return ElementsStep(
-                FieldKey.checked(self.iterate_on),
+                partial(objects_of, FieldKey.checked(self.iterate_on)),
                 lambda event, element, value: change(element),
                 when=when,
                 element_when=compiler.condition(self.delete_from_element_when),

@@ -8,11 +8,14 @@ from functools import partial
 from typing import Any, ClassVar, Literal
 
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, FieldKey, opened, text_of
+from calve.processors.fields import MISSING, Event, FieldKey, keys, opened, text_of
 from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
 from calve.settings.option import option
 
 __all__ = ["Flatten", "ListToMap", "MapToList"]
+
+Path = tuple[str, ...]
+"""Keys of objects inside of objects."""
 
 _WHEN = "A condition; the processor changes only events for which it is true."
 _TAGS = "Tags of events that cannot be processed; they continue. Without tags they become dead letters."
@@ -40,7 +43,7 @@ class Flatten:
 
     source: str = option(doc='The key of the object; `""` is the event itself.')
     target: str = option(doc='The key of the object for the entries; `""` is the event itself.')
-    exclude_keys: list[str] = option([], "Keys of the object that stay as they are.")
+    exclude_keys: list[str] = option([], "Keys of the object that stay as they are; a nested one as `object/name`.")
     remove_processed_fields: bool = option(False, "Delete the entries of the object.", aliases=("remove_source_keys",))
     remove_list_indices: bool = option(
         False, "Collect the values of all elements of a list: `a[].b`.", aliases=("remove_list_elements",)
@@ -78,12 +81,15 @@ class Flatten:
                 raise ProcessorError("there is no such object", source.dotted)
             return False
         flat: Event = {}
-        chosen = [name for name in entries if name not in self.exclude_keys]
-        for name in chosen:
-            self._add(flat, name, entries[name], is_collected=False)
+        excluded = keys(self.exclude_keys)
+        kept: dict[Path, Any] = dict.fromkeys((key.parts for key in excluded), MISSING)
+        for name, value in entries.items():
+            self._add(flat, kept, name, value, (name,))
         if self.remove_processed_fields:
-            for name in chosen:
-                del entries[name]
+            entries.clear()
+            for key in excluded:
+                if kept[key.parts] is not MISSING:
+                    key.put(entries, kept[key.parts])
             if source is not None and not entries:
                 source.pop(event)
         if target is None:
@@ -92,16 +98,28 @@ class Flatten:
             raise ProcessorError("a value on the way to this key is not an object", target.dotted)
         return True
 
-    def _add(self, flat: Event, name: str, value: Any, is_collected: bool) -> None:
+    def _add(self, flat: Event, kept: dict[Path, Any], name: str, value: Any, path: Path) -> None:
+        """Add the values inside of a value; those of excluded keys go to `kept`.
+
+        Args:
+            flat: The flat entries.
+            kept: The excluded values by their paths, which are its keys.
+            name: The name of the value.
+            value: The value.
+            path: The keys of the objects that lead to it; empty: it is inside of a list.
+        """
+        if path in kept:
+            kept[path] = value
+            return
         opened_value = opened(value)
         if type(opened_value) is dict and opened_value:
             for inner, item in opened_value.items():
-                self._add(flat, f"{name}{self.flatten_separator}{inner}", item, is_collected)
+                self._add(flat, kept, f"{name}{self.flatten_separator}{inner}", item, path and (*path, inner))
         elif type(opened_value) is list and opened_value:
             for number, item in enumerate(opened_value):
                 mark = ("" if self.remove_brackets else "[]") if self.remove_list_indices else f"[{number}]"
-                self._add(flat, f"{name}{mark}", item, is_collected or self.remove_list_indices)
-        elif is_collected:
+                self._add(flat, kept, f"{name}{mark}", item, ())
+        elif not path and self.remove_list_indices:
             flat.setdefault(name, []).append(value)
         else:
             flat[name] = value

@@ -25,6 +25,7 @@ __all__ = [
     "TextsChange",
     "ValueChange",
     "change_each",
+    "objects_of",
 ]
 
 
@@ -47,10 +48,10 @@ def change_each(event: Event, key: FieldKey, change: Callable[[Event], bool]) ->
     Raises:
         ProcessorError: The value is no list of objects.
     """
-    return any([change(item) for item in _elements(event, key)])  # noqa: C419 - each of them, not up to the first
+    return any([change(item) for item in objects_of(key, event)])  # noqa: C419 - each of them, not up to the first
 
 
-def _elements(event: Event, key: FieldKey) -> list[Event]:
+def objects_of(key: FieldKey, event: Event) -> list[Event]:
     """Return the objects of a list, opened in their place; none, if there is no list.
 
     Raises:
@@ -150,7 +151,7 @@ class ElementsStep:
     """Changes objects of a list in each event.
 
     Attributes:
-        key: The key of the list.
+        elements: Returns the objects of an event, opened in their places; raises `ProcessorError` as in `objects_of`.
         change: Changes an object in its place, given its event, the object, and the value of the expression; as in
             `ChangeStep`.
         value: The expression over the object; None: there is none.
@@ -159,7 +160,7 @@ class ElementsStep:
         reads_event: Whether the expression is evaluated over the event instead of the object.
     """
 
-    key: FieldKey
+    elements: Callable[[Event], list[Event]]
     change: Callable[[Event, Event, Any], bool]
     value: Evaluation | None = None
     when: Evaluation | None = None
@@ -172,7 +173,7 @@ class ElementsStep:
         events, elements = batch.opened(rows), list[tuple[int, Event]]()
         for row in rows:
             try:
-                elements += [(row, element) for element in _elements(events[row], self.key)]  # type: ignore[arg-type]
+                elements += [(row, element) for element in self.elements(events[row])]  # type: ignore[arg-type]
             except ProcessorError as error:
                 batch.fail(row, str(error), error.field)
         if self.element_when is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache, partial
@@ -15,9 +15,9 @@ import msgspec
 from calve.errors import SettingsError
 from calve.processors.convert import Kind, converted
 from calve.processors.expressions import Compiler, condition
-from calve.processors.fields import MISSING, Event, FieldKey, encode, opened, text_of
+from calve.processors.fields import MISSING, Event, FieldKey, encode, encoded, opened, text_of
 from calve.processors.patterns import has_match, pattern
-from calve.processors.step import ChangeStep, ProcessorError, ProcessorStep
+from calve.processors.step import ChangeStep, ElementsStep, ProcessorError, ProcessorStep
 from calve.settings.files import settings_of_file
 from calve.settings.option import option
 from calve.settings.problems import SettingsErrors
@@ -111,12 +111,17 @@ class TranslateTarget:
 class TranslateMapping:
     """The tables for one value."""
 
-    source: str | list[str] = option(doc="The key of the value; of several keys the result is a list.")
+    source: str | list[str] = option(
+        doc="The key of the value; of several keys the result is a list. With `object/name` the result is added to "
+        "that object, and `translate_when` reads it; of a list each object is changed."
+    )
     targets: list[TranslateTarget] = option(doc="The results.", minimum=1)
 
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each result."""
         sources = [FieldKey.checked(text) for text in ([self.source] if isinstance(self.source, str) else self.source)]
+        if sources and len(sources[0].parts) > 1:
+            return [self._inner_step(compiler, sources, target) for target in self.targets]
         return [
             ChangeStep(
                 partial(_translate, sources, isinstance(self.source, list), FieldKey(target.target), target.lookup()),
@@ -127,6 +132,39 @@ class TranslateMapping:
             )
             for target in self.targets
         ]
+
+    def _inner_step(self, compiler: Compiler, sources: list[FieldKey], target: TranslateTarget) -> ProcessorStep:
+        """Build a step that changes the objects that have the value of the first key."""
+        parents, leaves = sources[0].parts[:-1], [FieldKey(encoded(source.parts[-1])) for source in sources]
+        translate = partial(
+            _translate, leaves, isinstance(self.source, list), FieldKey(encoded(target.target)), target.lookup()
+        )
+        return ElementsStep(
+            lambda event: _objects_at(parents, event),
+            lambda event, element, value: translate(element),
+            element_when=compiler.condition(target.translate_when),
+        )
+
+
+def _objects_at(parents: Sequence[str], value: Any) -> list[Event]:
+    """Return the objects at a path, opened in their places; of a list on the way each element is looked at."""
+    if type(value) is list:
+        value[:] = [_container(item) for item in value]
+        return [element for item in value for element in _objects_at(parents, item)]
+    if type(value) is not dict:
+        return []
+    if not parents:
+        return [value]
+    if parents[0] not in value:
+        return []
+    value[parents[0]] = inside = _container(value[parents[0]])
+    return _objects_at(parents[1:], inside)
+
+
+def _container(value: Any) -> Any:
+    """Return an object or a list one level open, anything else as it is."""
+    inside = opened(value)
+    return inside if type(inside) is dict or type(inside) is list else value
 
 
 @dataclass(frozen=True)

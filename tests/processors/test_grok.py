@@ -164,7 +164,7 @@ def test_patterns_that_cannot_work_are_refused_with_the_fix(text: str, message: 
 
 
 def test_a_backslash_that_is_written_twice_before_a_bracket_is_a_warning() -> None:
-    pipeline = {"source": {"http": {}}, "processor": [grok(r"a \\[%{WORD:w}\\]"), grok(r"a \[%{WORD:w}\]")]}
+    pipeline = {"source": {"http": {}}, "processor": [grok(r"a \\[%{DATA:w}\\]"), grok(r"a \[%{DATA:w}\]")]}
     text = json.dumps({"p": {**pipeline, "sink": [{"iceberg": {"table_identifier": "a.b"}}]}})
     [warning] = parse_text(text, PLUGINS).warnings
     assert warning.path == "p.processor[0].grok.match.message[0]"

@@ -5,6 +5,7 @@ Spark writes `offsets/<n>` before batch n and `commits/<n>` after it; `metadata`
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 
 from calve.engine.engine import Engine
 from calve.sources.source import Position
+from calve.state import durable
 from calve.state.values import decoded
 
 __all__ = ["Checkpoint", "CheckpointState", "mismatch"]
@@ -71,18 +73,14 @@ class Checkpoint:
         """Make durable what Spark has written since the last call, if it is on a local disk: Spark does not."""
         if not self.location.startswith("file:"):
             return
-        changed = [
-            path
-            for path in Path(self.location.removeprefix("file:")).rglob("*")
-            if path.stat().st_mtime_ns >= self._synced_ns
-        ]
-        for path in changed:
-            opened = os.open(path, os.O_RDONLY)
-            try:
-                os.fsync(opened)
-            finally:
-                os.close(opened)
-        self._synced_ns = max((path.stat().st_mtime_ns for path in changed), default=self._synced_ns)
+        newest_ns = self._synced_ns
+        for folder, _, names in os.walk(self.location.removeprefix("file:")):
+            for path in (Path(folder), *(Path(folder, name) for name in names)):
+                with contextlib.suppress(FileNotFoundError):  # Spark removes old files meanwhile
+                    if (changed_ns := path.stat().st_mtime_ns) >= self._synced_ns:
+                        durable.sync(path)
+                        newest_ns = max(newest_ns, changed_ns)
+        self._synced_ns = newest_ns
 
     def _last(self, system: Any, folder: Any) -> int:
         if not system.exists(folder):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import uuid
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from calve.engine import session
@@ -30,6 +31,8 @@ __all__ = ["SparkStream"]
 
 _WAIT_MILLIS = 100
 _NO_BATCH = -1
+_STOP_TIMEOUT = "30s"
+"""How long a stream may take to end; by default Spark waits forever for a connector that hangs."""
 
 
 class SparkStream:
@@ -133,7 +136,7 @@ class SparkStream:
             message = f"The state of {self._pipeline} is on an object store, where Calve does not let Spark write"
             hint = "Set `checkpoint` of the source, e.g. s3a://bucket/checkpoint, and hadoop-aws in `packages`"
             raise SettingsError(message, step="start", target=self._pipeline, hint=hint)
-        return chosen if ":/" in chosen else f"file:{chosen}"
+        return chosen if ":/" in chosen else f"file:{Path(chosen).expanduser().absolute()}"
 
     def _lost(self, problem: str, hint: str, location: str) -> None:
         """Raise the error, or log it if the settings accept that rows come twice or not at all.
@@ -164,6 +167,7 @@ class _StreamRun:
         frame = java_frame(engine, settings)
         self._handoff = java_class(engine.jvm, __name__, "Handoff").newInstance()
         trigger = engine.jvm.org.apache.spark.sql.streaming.Trigger
+        engine.session.conf.set("spark.sql.streaming.stopTimeout", _STOP_TIMEOUT)
         interval = int(settings.poll_interval.total_seconds() * 1000)
         try:
             writer = frame.writeStream().foreachBatch(self._handoff)

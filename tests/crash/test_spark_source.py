@@ -19,7 +19,7 @@ POINTS = (
     "ledger.after-stage:3",
 )
 ROWS = 40
-PARTS = 4 + 6 * KILLS
+PARTS = 4 + 3 * KILLS
 YAML = """
 stream:
   source:
@@ -53,7 +53,7 @@ def test_a_stream_and_a_load_of_spark_are_exact_through_kills(doomed, tmp_path):
         database.execute("create table orders (n bigint not null, name varchar(20))")
         database.executemany("insert into orders values (?, 'x')", [(n,) for n in range(PARTS * ROWS)])
     calve = doomed(YAML.format(folder=tmp_path, common=COMMON, rows=PARTS * ROWS, parts=PARTS))
-    files = 6 * KILLS + 4
+    files = PARTS
     for number in range(files):
         calve.feed(number, [{"n": number * ROWS + n, "o": {"amount": 7.25}} for n in range(ROWS)])
     for point in islice(cycle(POINTS), KILLS):

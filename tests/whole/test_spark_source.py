@@ -57,7 +57,9 @@ def test_a_stream_and_a_load_are_typed_rows_that_come_once(calve: Callable[..., 
         at = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
         typed = {"amount": Decimal("12.25"), "at": at, "tags": [{"k": "x"}], "is even": True}
         assert rows[2] == {"id": 2, **typed}
-    shutil.rmtree(folder / "calve-state" / "stream" / "spark" / "checkpoint")
+    checkpoint = folder / "calve-state" / "stream" / "spark" / "checkpoint"
+    assert not checkpoint.stat().st_mode & 0o077, "only this user reads it"
+    shutil.rmtree(checkpoint)
     running.configure(YAML.replace("FOLDER", str(folder)).replace("LOAD", "tuesday"))
     assert running.once() == 1
     assert "Spark's checkpoint is gone, and the tables have the stream up to its batch 0" in running.said()

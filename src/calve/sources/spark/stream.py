@@ -136,6 +136,8 @@ class SparkStream:
             message = f"The state of {self._pipeline} is on an object store, where Calve does not let Spark write"
             hint = "Set `checkpoint` of the source, e.g. s3a://bucket/checkpoint, and hadoop-aws in `packages`"
             raise SettingsError(message, step="start", target=self._pipeline, hint=hint)
+        if self._settings.checkpoint is None:
+            folder.make()  # Spark would let others read it
         return chosen if ":/" in chosen else f"file:{Path(chosen).expanduser().absolute()}"
 
     def _lost(self, problem: str, hint: str, location: str) -> None:

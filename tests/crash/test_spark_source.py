@@ -53,13 +53,12 @@ def test_a_stream_and_a_load_of_spark_are_exact_through_kills(doomed, tmp_path):
         database.execute("create table orders (n bigint not null, name varchar(20))")
         database.executemany("insert into orders values (?, 'x')", [(n,) for n in range(PARTS * ROWS)])
     calve = doomed(YAML.format(folder=tmp_path, common=COMMON, rows=PARTS * ROWS, parts=PARTS))
-    files = PARTS
-    for number in range(files):
+    for number in range(PARTS):
         calve.feed(number, [{"n": number * ROWS + n, "o": {"amount": 7.25}} for n in range(ROWS)])
     for point in islice(cycle(POINTS), KILLS):
         calve.dies_at(point)
     assert calve.once() == 0, calve.said()[-4000:]
-    assert sorted(calve.rows("shop.stream")["n"].to_pylist()) == list(range(files * ROWS))
+    assert sorted(calve.rows("shop.stream")["n"].to_pylist()) == list(range(PARTS * ROWS))
     assert sorted(calve.rows("shop.load")["n"].to_pylist()) == list(range(PARTS * ROWS))
     assert calve.once() == 0, calve.said()[-4000:]
-    assert (len(calve.rows("shop.stream")), len(calve.rows("shop.load"))) == (files * ROWS, PARTS * ROWS)
+    assert (len(calve.rows("shop.stream")), len(calve.rows("shop.load"))) == (PARTS * ROWS, PARTS * ROWS)

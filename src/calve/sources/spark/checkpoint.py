@@ -6,7 +6,6 @@ Spark writes `offsets/<n>` before batch n and `commits/<n>` after it; `metadata`
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,13 +73,17 @@ class Checkpoint:
         if not self.location.startswith("file:"):
             return
         newest_ns = self._synced_ns
-        for folder, _, names in os.walk(self.location.removeprefix("file:")):
-            for path in (Path(folder), *(Path(folder, name) for name in names)):
-                with contextlib.suppress(FileNotFoundError):  # Spark removes old files meanwhile
-                    if (changed_ns := path.stat().st_mtime_ns) >= self._synced_ns:
-                        durable.sync(path)
-                        newest_ns = max(newest_ns, changed_ns)
+        for path in Path(self.location.removeprefix("file:")).rglob("*"):
+            with contextlib.suppress(FileNotFoundError):  # Spark removes old files meanwhile
+                newest_ns = max(newest_ns, self._sync_changed(path))
         self._synced_ns = newest_ns
+
+    def _sync_changed(self, path: Path) -> int:
+        """Force a file or a folder to disk if it has changed since the last call; return when it has."""
+        changed_ns = path.stat().st_mtime_ns
+        if changed_ns >= self._synced_ns:
+            durable.sync(path)
+        return changed_ns
 
     def _last(self, system: Any, folder: Any) -> int:
         if not system.exists(folder):

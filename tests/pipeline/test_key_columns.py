@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from calve.errors import SettingsError
@@ -118,3 +120,24 @@ def test_validate_tells_which_newer_rows_are_dropped_as_duplicates(keys: str, si
     assert all(
         "p.processor[0].deduplicate: drops later events of a key, which for p.sink[0].iceberg" in note for note in found
     )
+
+
+@pytest.mark.parametrize(
+    ("keys", "document_id", "is_said"),
+    [
+        ("id", "${id}", True),
+        ("id", "${shop}-${id}", True),
+        ("id, version", "${id}", False),
+        ("id", '${getMetadata("kafka_offset")}', False),
+        ("id", "", False),
+    ],
+)
+def test_validate_tells_where_the_first_document_of_an_id_would_stay(
+    keys: str, document_id: str, is_said: bool
+) -> None:
+    options = {"hosts": ["http://h:9200"], "index": "i", **({"document_id": document_id} if document_id else {})}
+    source = {"kafka": {"bootstrap_servers": ["h"], "topics": [{"name": "t"}]}}
+    steps = [{"deduplicate": {"keys": keys.split(", ")}}]
+    text = json.dumps({"p": {"source": source, "processor": steps, "sink": [{"opensearch": options}]}})
+    [settings] = parse_text(text, PLUGINS).pipelines
+    assert len(list(remembering_notes(settings))) == is_said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import msgspec
@@ -16,7 +17,9 @@ from calve.processors.deduplicate import identity
 from calve.processors.key_filter import KeyFilter
 from calve.settings import parse_text
 from calve.settings.problems import SettingsErrors
+from kit.examples import examples
 from processors.chains import BEGUN_TENTHS, plugins
+from processors.test_program import hostile
 
 DEDUPLICATE = {"deduplicate": {"keys": ["id"]}}
 REMOVE = {"aggregate": {"identification_keys": ["id"], "action": {"remove_duplicates": None}}}
@@ -147,6 +150,29 @@ def test_the_first_event_of_a_key_in_the_order_of_the_source_passes(before: list
     assert found.rows[EVENT].to_pylist() == [events[at].encode() for at in sorted(first.values())]
     assert len(found.malformed) == events.count("{")
     assert found.dropped == len(events) - events.count("{") - len(first)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_duplicates_are_the_same_at_once_and_event_by_event(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(examples(15)):
+        chance = random.Random(seed * 1000 + number)
+        texts = [hostile(chance) for _ in range(chance.randrange(40))]
+        chosen: list[dict[str, Any]] = [
+            {"deduplicate": {"keys": chance.sample(["a", "m", "o/a", "l/0", "zz"], chance.randrange(1, 3))}}
+            if chance.random() < 0.7
+            else {"aggregate": {**REMOVE["aggregate"], "identification_keys": [chance.choice("amo")]}}
+            for _ in range(chance.randrange(1, 3))
+        ]
+        if chance.random() < 0.5:
+            renamed = {"rename_keys": {"entries": [{"from_key": "m", "to_key": "a"}]}}
+            chosen.insert(chance.randrange(len(chosen) + 1), renamed)
+        at_once = processed(chosen, *texts)
+        with monkeypatch.context() as patched:
+            patched.setattr(KeyFilter, "repeated", lambda *given: None)
+            one_by_one = processed(chosen, *texts)
+        tables = [(each.rows, each.malformed, each.failed, each.failed_rows) for each in (at_once, one_by_one)]
+        assert [table.to_pylist() for table in tables[0]] == [table.to_pylist() for table in tables[1]]
+        assert (at_once.dropped, at_once.added) == (one_by_one.dropped, one_by_one.added), (chosen, texts)
 
 
 def test_a_replay_of_dead_letters_drops_nothing() -> None:

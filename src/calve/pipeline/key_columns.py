@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 
 from calve.errors import SettingsError
 from calve.event.envelope.shape import SHAPES
+from calve.expression import compile_format
 from calve.pipeline.branches import attributes_of, plugins_before
 from calve.pipeline.masking import masks_of, remembering
 from calve.processors.effects import Effects, UnknownEffectError, effects_of
@@ -69,13 +70,14 @@ def remembering_notes(pipeline: PipelineSettings) -> Iterator[str]:
     for plugin, keys in remembering(pipeline):
         names = {key.parts[0] for key in keys}
         for sink in pipeline.sinks:
-            columns = _keys(sink.value)
-            if getattr(sink.value, "changes", False) and (not columns or names <= {*columns}):
+            columns, document_id = _keys(sink.value), getattr(sink.value, "id_text", None)
+            replaces = getattr(sink.value, "changes", False) and (not columns or names <= {*columns})
+            if replaces or (document_id and names <= (compile_format(document_id).fields or frozenset())):
                 where = f"{sink.pipeline}.{sink.path}"
                 yield (
                     f"{pipeline.name}.{plugin.path}: drops later events of a key, which for {where} may be newer rows "
-                    "and deletes: add what tells versions apart to its keys, or leave it out, since the table keeps "
-                    "one row of each key"
+                    "and deletes: add what tells versions apart to its keys, or leave it out, since one row or "
+                    "document of each key is kept there"
                 )
 
 

@@ -16,10 +16,11 @@ from calve.arrays import Mask, RowNumbers
 from calve.event.columns import EVENT, JSON, MALFORMED, ORIGINAL, PART, ROW, SCHEMA, TYPED
 from calve.event.envelope.schema import field_of
 from calve.event.envelope.shape import OPERATION_ATTRIBUTE
-from calve.event.reject import REJECTS, Reject, rejects_table
+from calve.event.reject import REJECTS, rejects_table
 from calve.event.typed import is_typed, joined, with_text
 from calve.event.validate_json import validated, whole_array
 from calve.expression.scope import TAGS
+from calve.processors.chain_progress import BegunEvents, ChainOutcome
 from calve.processors.declared_rows import declared_after
 from calve.processors.effects import Effects, known_effects
 from calve.processors.evaluation import Expression
@@ -217,7 +218,7 @@ class Chain:
         remaining = np.ones(len(events), bool) if done is None else done.left | _has_reason(events)
         if self._needs_order and done is not None and remaining.any():
             done, remaining = None, np.ones(len(events), bool)
-        outcome, malformed = _Found(), REJECTS.empty_table()
+        outcome, malformed = ChainOutcome(), REJECTS.empty_table()
         if done is not None:
             outcome.dropped += int(np.count_nonzero(done.dropped & ~remaining))
             self._go_on(events, done, ~(done.dropped | remaining), outcome)
@@ -225,7 +226,7 @@ class Chain:
             numbers = np.flatnonzero(remaining)
             checked = validated(events if remaining.all() else events.take(pa.array(numbers)))
             malformed = checked.rejects.set_column(0, "row", pa.array(numbers[checked.rejects["row"].to_numpy()]))
-            self._work(_Begun(checked.rows, checked.rows, numbers[checked.rows[ROW].to_numpy()]), outcome)
+            self._work(BegunEvents(checked.rows, checked.rows, numbers[checked.rows[ROW].to_numpy()]), outcome)
         lost = rejects_table(failed._replace(row=row) for row, failed in enumerate(outcome.failed))
         return Processed(
             outcome.rows(), malformed, lost, pa.concat_tables(outcome.failed_rows), outcome.dropped, outcome.added
@@ -246,7 +247,7 @@ class Chain:
         rows = self._with_attributes(rows)
         return Processed(rows, REJECTS.empty_table(), rejects_table(()), rows.slice(0, 0), 0, 0)
 
-    def _go_on(self, events: pa.Table, done: ProgramResult, chosen: Mask, outcome: _Found) -> None:
+    def _go_on(self, events: pa.Table, done: ProgramResult, chosen: Mask, outcome: ChainOutcome) -> None:
         """Process the chosen events, with which the program is done, by the other processors."""
         numbers, texts = np.flatnonzero(chosen), done.texts
         if not chosen.all():
@@ -255,15 +256,35 @@ class Chain:
             at = events.column_names.index(EVENT)
             now = events.set_column(at, EVENT, texts).append_column(JSON, texts.cast(pa.string()))
             touched = done.changed[numbers].tobytes()
-            return self._work(_Begun(events, now, numbers, self._program.processors, touched), outcome)
-        rows = self._without_working(events)
-        rows = self._with_attributes(rows)
+            return self._work(BegunEvents(events, now, numbers, self._program.processors, touched), outcome)
+        return self._end(events, texts, numbers, outcome)
+
+    def _end(self, events: pa.Table, texts: pa.Array, numbers: RowNumbers, outcome: ChainOutcome) -> None:
+        """Add events with which all processors are done, without a failure."""
+        rows = self._with_attributes(self._without_working(events))
         outcome.add(_with_texts(rows, texts), numbers)
         outcome.failed_rows.append(rows.slice(0, 0))
-        return None
 
-    def _work(self, begun: _Begun, outcome: _Found) -> None:
+    def _without_duplicates(self, begun: BegunEvents, outcome: ChainOutcome) -> BegunEvents:
+        """Run the next processors as long as they do nothing but drop duplicates, of all events at once."""
+        for steps in self._steps[begun.processors :] if PART not in begun.events.column_names else ():
+            find = getattr(steps[0], "duplicates", None) if len(steps) == 1 else None
+            duplicates = find(whole_array(begun.now[JSON])) if find else None
+            if duplicates is None:
+                break
+            outcome.dropped += int(np.count_nonzero(duplicates))
+            begun = begun.after(~duplicates)
+        return begun
+
+    def _work(self, begun: BegunEvents, outcome: ChainOutcome) -> None:
         """Process events by the steps in Python."""
+        begun = self._without_duplicates(begun, outcome)
+        if begun.processors == len(self._steps):
+            self._end(begun.events, whole_array(begun.now[EVENT]), begun.numbers, outcome)
+        else:
+            self._work_in_parts(begun, outcome)
+
+    def _work_in_parts(self, begun: BegunEvents, outcome: ChainOutcome) -> None:
         with without_collection():
             for start in range(0, max(len(begun.events), 1), _ROWS):
                 part = begun.events.slice(start, _ROWS)
@@ -328,48 +349,6 @@ class Chain:
             declared = _declared(kept[SCHEMA], self._processors.effects)
             kept = kept.set_column(kept.column_names.index(SCHEMA), SCHEMA, declared)
         return kept
-
-
-class _Begun(NamedTuple):
-    """Events that some processors have processed, or none.
-
-    Attributes:
-        events: As they were read.
-        now: As they are, with `json`.
-        numbers: Their positions in the batch.
-        processors: How many processors have.
-        touched: For each event whether they have changed it.
-    """
-
-    events: pa.Table
-    now: pa.Table
-    numbers: RowNumbers
-    processors: int = 0
-    touched: bytes = b""
-
-
-class _Found:
-    """What processors have made of the events of a batch."""
-
-    def __init__(self) -> None:
-        self.failed: list[Reject] = []
-        self.failed_rows: list[pa.Table] = []
-        self.dropped = 0
-        self.added = 0
-        self._rows: list[pa.Table] = []
-        self._numbers: list[RowNumbers] = []
-
-    def add(self, rows: pa.Table, numbers: RowNumbers) -> None:
-        """Add events, with the positions in the batch of those that they come from."""
-        self._rows.append(rows)
-        self._numbers.append(numbers)
-
-    def rows(self) -> pa.Table:
-        """Return all events in the order of those that they come from."""
-        rows, numbers = pa.concat_tables(self._rows), np.concatenate(self._numbers)
-        if (np.diff(numbers) >= 0).all():
-            return rows
-        return rows.combine_chunks().take(pa.array(np.argsort(numbers, kind="stable")))
 
 
 def _declared(schemas: pa.ChunkedArray, effects: Effects | None) -> pa.DictionaryArray:

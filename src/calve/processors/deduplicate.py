@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,6 +19,9 @@ from calve.settings.option import option
 from calve.settings.problems import unknown
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from calve.arrays import Mask
     from calve.processors.event_batch import EventBatch
     from calve.processors.key_filter import Hash
 
@@ -210,7 +213,7 @@ class _DropSeen:
         hashes: dict[int, bytes] = {}
         for row, text in zip(rows, batch.picked(rows, self._fields), strict=True):
             try:
-                hashed = self._hash(text)
+                [hashed] = self._hashes([text])
             except Exception as error:  # a bug must not lose other events
                 batch.fail(row, f"{type(error).__name__}: {error}", "")
                 continue
@@ -223,20 +226,36 @@ class _DropSeen:
                 batch.tags[row] = list(dict.fromkeys([*batch.tags.get(row, ()), *self._tags]))
         batch.drop(duplicates)
 
-    def _hash(self, text: str) -> bytes | None:
-        """Return the hash of the key of an event, given its fields; None: it has none."""
-        key = text.encode()
-        if not self._is_plain(text):
-            event = decode_event(key)
-            values = [value.get(event) for value in self._keys]
-            texts = [b"null" if value is MISSING else identity(value) for value in values]
-            if self._needs_all and b"null" in texts:
-                return None
-            key = b"{" + b",".join(map(b":".join, zip(self._names, texts, strict=True))) + b"}"
-        hashed = self._begun.copy()
-        hashed.update(key)
-        digest: bytes = hashed.digest()
-        return digest
+    def duplicates(self, events: pa.Array) -> Mask | None:
+        """Return which events are duplicates; None: that must be found out event by event, by `run`.
+
+        Args:
+            events: All events of a part of the batch, in their order, as JSON objects (string).
+        """
+        if self._filter is None or self._when or self._tags:
+            return None
+        return self._filter.repeated(events, self._fields, self._hashes, self._window)
+
+    def _hashes(self, texts: Iterable[str]) -> list[bytes | None]:
+        """Return the hash of the key of each event, given its fields; None: it has none."""
+        hashes, begun, is_plain = list[bytes | None](), self._begun.copy, self._is_plain
+        for text in texts:
+            key = text.encode() if is_plain(text) else self._key(text)
+            if key is None:
+                hashes.append(None)
+                continue
+            hashed = begun()
+            hashed.update(key)
+            hashes.append(hashed.digest())
+        return hashes
+
+    def _key(self, text: str) -> bytes | None:
+        event = decode_event(text)
+        values = [value.get(event) for value in self._keys]
+        texts = [b"null" if value is MISSING else identity(value) for value in values]
+        if self._needs_all and b"null" in texts:
+            return None
+        return b"{" + b",".join(map(b":".join, zip(self._names, texts, strict=True))) + b"}"
 
 
 def identity(value: Any) -> bytes:

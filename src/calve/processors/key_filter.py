@@ -10,16 +10,21 @@ the last ones as long as these are not much larger, so there are few files, and 
 
 from __future__ import annotations
 
+import itertools
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
+from calve.arrays import Mask
+from calve.compiled import events as core
 from calve.errors import InvariantError
+from calve.processors.fields import decode_event, encode
 from calve.record.key_file import KeyFile
 from calve.state.folder import StateFolder
 from calve.stop_point import stop_at
@@ -34,6 +39,7 @@ _GROWTH = 2
 """A new file takes over an older one with at most so many times its keys."""
 _OVERFLOW = 1.25
 """So many times the keys to remember may be there before the oldest are forgotten: all files are read for that."""
+_Numbers = npt.NDArray[np.uint64]
 Hash = Any
 """What `hashlib.blake2b` returns."""
 
@@ -62,9 +68,7 @@ class _Keys(NamedTuple):
     times: npt.NDArray[np.int64]
 
     def newest_of(self, wanted: npt.NDArray[np.bytes_]) -> npt.NDArray[np.int64]:
-        """Return the time of each wanted key, 0 for those that are not here."""
-        if not len(self.keys):
-            return np.zeros(len(wanted), _TIME)
+        """Return the time of each wanted key, 0 for those that are not here, where there are some."""
         at = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         return np.where(self.keys[at] == wanted, self.times[at], 0)
 
@@ -92,7 +96,7 @@ class KeyFilter:
         self.memory = memory
         self.now = now
         self._new: set[bytes] = set()
-        self._before: list[_Keys] | None = None
+        self._before: list[tuple[_Keys, _Numbers]] | None = None
         self._names: list[str] = []
 
     def hash_of(self, name: str) -> Hash:
@@ -102,7 +106,11 @@ class KeyFilter:
 
     def are_new(self, keys: Sequence[bytes], window_tenths: int) -> list[bool]:
         """Return for each hash whether its event is new; it is remembered then."""
-        recent = self._recent({*keys} - self._new, window_tenths)
+        different = {*keys}
+        recent = self._recent(different - self._new, window_tenths)
+        if len(different) == len(keys) and not recent and self._new.isdisjoint(different):
+            self._new |= different
+            return [True] * len(keys)
         new = []
         for key in keys:
             is_new = key not in self._new and key not in recent
@@ -111,6 +119,42 @@ class KeyFilter:
                 self._new.add(key)
         self.duplicates += new.count(False)
         return new
+
+    def repeated(
+        self,
+        events: pa.Array,
+        fields: Sequence[str],
+        hashes_of: Callable[[list[str]], list[bytes | None]],
+        window_tenths: int,
+    ) -> Mask | None:
+        """Return which events are duplicates; None, and nothing is remembered, where that cannot be found out at once.
+
+        Args:
+            events: JSON objects in their order (string).
+            fields: The fields that have their keys.
+            hashes_of: Returns the hashes of keys, given these fields as JSON objects; None: there is no key.
+            window_tenths: How long a key is remembered.
+        """
+        picked = core.pick(events, fields)
+        if picked is None:
+            return None
+        numbers, texts = picked[0].to_numpy().copy(), picked[1].to_pylist()
+        odd = np.flatnonzero(numbers < 0)
+        numbers[odd] = np.arange(len(texts), len(texts) + len(odd))  # each has a text of its own
+        try:
+            for event in map(decode_event, events.take(pa.array(odd)).to_pylist()):
+                texts.append(encode({name: event[name] for name in fields if name in event}).decode())
+            hashes = hashes_of(texts)
+        except Exception:  # a bug must not lose other events: event by event it is seen which one it is
+            return None
+        first = np.zeros(len(texts), np.int64)
+        first[numbers[::-1]] = np.arange(len(numbers))[::-1]
+        order = [number for number in np.argsort(first, kind="stable").tolist() if hashes[number] is not None]
+        are_new = self.are_new([hashes[number] or b"" for number in order], window_tenths)
+        duplicates: Mask = np.array([key is not None for key in hashes], bool)[numbers]
+        duplicates[first[[*itertools.compress(order, are_new)]]] = False
+        self.duplicates += int(np.count_nonzero(duplicates)) - are_new.count(False)
+        return duplicates
 
     def files_after(self) -> list[KeyFile]:
         """Write the keys of the batch; return the files after it.
@@ -122,7 +166,7 @@ class KeyFilter:
         files = [file for file in memory.files if file.newest > oldest]
         if not self._new or memory.folder is None:
             return files
-        keys = _Keys(np.sort(np.array([*self._new], _KEY)), np.full(len(self._new), self.now, _TIME))
+        keys = _Keys(_sorted(self._new), np.full(len(self._new), self.now, _TIME))
         is_full = sum(file.keys for file in files) + len(keys.keys) > memory.most_keys * _OVERFLOW
         while files and (is_full or files[-1].keys <= _GROWTH * len(keys.keys)):
             keys = _joined(_read(memory.folder, files.pop()), keys)
@@ -137,17 +181,35 @@ class KeyFilter:
         stop_at("task.after-keys")
         return [*files, KeyFile(name, len(keys.keys), int(keys.times.max()))]
 
-    def _recent(self, keys: Iterable[bytes], window_tenths: int) -> set[bytes]:
+    def _recent(self, keys: Set[bytes], window_tenths: int) -> set[bytes]:
         """Return the keys that earlier batches have seen within the window."""
         if self._before is None:
             folder = self.memory.folder
-            self._before = [_read(folder, file) for file in self.memory.files] if folder else []
-        wanted = np.sort(np.array([*keys], _KEY))
-        newest = np.zeros(len(wanted), _TIME)
-        for earlier in self._before:
-            newest = np.maximum(newest, earlier.newest_of(wanted))
+            files = [_read(folder, file) for file in self.memory.files if file.keys] if folder else []
+            self._before = [(earlier, _beginnings(earlier.keys)) for earlier in files]
+        if not self._before:
+            return set()
+        wanted = _sorted(keys)
+        newest, first = np.zeros(len(wanted), _TIME), _beginnings(wanted)
+        for earlier, beginnings in self._before:
+            at = np.minimum(np.searchsorted(beginnings, first), len(beginnings) - 1)
+            possible = np.flatnonzero(beginnings[at] == first)
+            newest[possible] = np.maximum(newest[possible], earlier.newest_of(wanted[possible]))
         recent = wanted[newest > max(self.now - window_tenths, 0)]
         return {key.ljust(KEY_BYTES, b"\0") for key in recent.tolist()}
+
+
+def _beginnings(keys: npt.NDArray[np.bytes_]) -> _Numbers:
+    """Return the first half of each key as a number, in the order of the keys: numbers are compared faster."""
+    return keys.view(">u8")[::2].astype(np.uint64)
+
+
+def _sorted(keys: Set[bytes]) -> npt.NDArray[np.bytes_]:
+    array = np.array([*keys], _KEY)
+    beginnings = _beginnings(array)
+    order = np.argsort(beginnings)
+    are_different = np.diff(beginnings[order]).all()
+    return array[order] if are_different else np.sort(array)
 
 
 def _joined(older: _Keys, newer: _Keys) -> _Keys:

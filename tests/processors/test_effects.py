@@ -65,6 +65,7 @@ processors = st.one_of(
     st.builds(lambda key: {"convert_type": {"key": key, "type": "string"}}, names),
     st.builds(lambda key: {"lowercase_string": {"with_keys": [key]}}, names),
     st.builds(lambda key: {"truncate": {"entries": [{"source_keys": [key], "length": 3}]}}, names),
+    st.builds(lambda key: {"replace_string": {"entries": [{"source": key, "from": "a", "to": "b"}]}}, names),
     st.builds(lambda key: {"obfuscate": {"source": key}}, names),
     st.builds(
         lambda key, target: {"translate": {"mappings": [{"source": key, "targets": [{**TABLE, "target": target}]}]}},

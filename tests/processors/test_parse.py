@@ -369,3 +369,8 @@ def test_csv_of_several_lines_makes_an_event_of_each() -> None:
 )
 def test_dissect_takes_the_last_of_several_spaces_and_cuts_padding(pattern: str, text: str, after: Any) -> None:
     assert ran({"dissect": {"map": {"m": pattern}, "delete_source": True}}, {"m": text}) == [after]
+
+
+def test_key_value_ends_with_a_delimiter_that_matches_nothing() -> None:
+    pairs = {"key_value": {"destination": "d", "field_delimiter_regex": ";*", "value_split_characters": "="}}
+    assert ran(pairs, {"message": "a;b"}) == [{"message": "a;b", "d": {"a": None, "b": None}}]

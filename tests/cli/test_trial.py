@@ -198,6 +198,7 @@ def test_the_verdict_of_each_rule_is_told(shell: Shell) -> None:
           - {column: n, max: 1, on_failure: fail}
           - {column: m, in: [a], on_failure: "null"}
           - {column: k, not_null: true}
+        publish: {when: {min_rows: 3, max_null_share: {m: 0.5}}}
 """
     yaml = YAML.replace("shop.${/kind}", "shop.a") + rules
     events = '{"k": 1, "n": 1, "m": "a"}\n{"k": 2, "n": 2, "m": "a"}\n{"k": 3, "n": 1, "m": "b"}\n'
@@ -208,4 +209,8 @@ def test_the_verdict_of_each_rule_is_told(shell: Shell) -> None:
         "  rule m_in: 1 row would not follow it",
         "  rule n_max: 1 row would not follow it",
         "  rule k_not_null: all rows follow it",
+    ]
+    assert [line for line in lines if line.startswith("  publish rule")] == [
+        "  publish rule min_rows waits: 2 of at least 3 rows",
+        "  publish rule max_null_share.m waits: m is NULL in 1 of 2 rows (50.000%), at most 50.000%",
     ]

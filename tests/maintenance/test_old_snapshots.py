@@ -83,3 +83,10 @@ def test_without_a_limit_of_their_number_only_the_age_counts() -> None:
 
 def test_a_table_that_shares_files_with_others_keeps_its_snapshots() -> None:
     assert expiry(history(500, properties={"gc.enabled": "false"}), LIMITS, NOW).ids == ()
+
+
+def test_what_waits_to_be_published_stays_however_old_it_is() -> None:
+    waiting = replace(LIMITS, keeps_waiting=True)
+    assert expiry(history(9, DAY, main=7), LIMITS, NOW).ids == (5, 6, 7, 8)
+    assert expiry(history(9, DAY, main=7), waiting, NOW).ids == (7, 8)
+    assert expiry(history(9, DAY, main=None), waiting, NOW).ids == ()

@@ -148,6 +148,8 @@ def _table(table: TableFate) -> Iterator[str]:
     for rule, count in table.failed_rules.items():
         verdict = f"{many(count, 'row')} would not follow it" if count else "all rows follow it"
         yield harmless(f"  rule {rule}: {verdict}")
+    for rule, verdict in table.verdicts.items():
+        yield harmless(f"  publish rule {rule} {verdict}")
     for name, count in table.ignored.items():
         is_part = name.endswith((" (repeated)", " (rounded)"))
         why = "would not be written whole" if is_part else "has no column; would not be written"

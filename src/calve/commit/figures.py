@@ -1,9 +1,11 @@
-"""Counts what the rules of a gate need to know of rows, from the metrics of their files."""
+"""Counts what the rules of a gate need to know of rows, from the metrics of their files, or for a dry run from rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
@@ -12,7 +14,7 @@ from calve.table.gate import CommitGate, Figures
 from calve.table.kinds import primitive
 from calve.table.schema import VariantType, path_of
 
-__all__ = ["column_fault", "figures_of"]
+__all__ = ["column_fault", "figures_of", "figures_of_rows"]
 
 _DAY_MICROS = 24 * 3600 * 1_000_000
 
@@ -38,6 +40,28 @@ def figures_of(gate: CommitGate, schema: Schema, files: Iterable[ContentFile], a
         main=main,
         has_time=time is not None,
     )
+
+
+def figures_of_rows(gate: CommitGate, schema: Schema, rows: pa.Table, at_ms: int) -> Figures:
+    """Return the figures of typed rows that no file has yet; otherwise as `figures_of`."""
+    columns = {name: field for name in gate.max_null_share if (field := _field(schema, name))}
+    time = _field(schema, gate.time_column) if gate.time_column else None
+    latest = pc.max(_values(rows, schema, time)) if time else pa.scalar(None)
+    return Figures(
+        at=at_ms,
+        rows=len(rows),
+        nulls={name: _values(rows, schema, field).null_count for name, field in columns.items()},
+        newest=_micros(latest.cast(f"int{latest.type.bit_width}").as_py(), time) if time and latest.is_valid else None,
+        has_time=time is not None,
+    )
+
+
+def _values(rows: pa.Table, schema: Schema, field: iceberg.NestedField) -> pa.ChunkedArray:
+    first, *rest = path_of(schema, field.field_id)
+    column = rows[first]
+    for name in rest:
+        column = pc.struct_field(column, name)
+    return column
 
 
 def column_fault(schema: Schema, name: str, is_time: bool = False) -> str:
@@ -77,5 +101,10 @@ def _newest(file: ContentFile, field: iceberg.NestedField) -> int | None:
     text = dict(zip(bounds.keys, bounds.values, strict=True)).get(field.field_id) if bounds else None
     if text is None:
         return None
-    value, kind = int.from_bytes(bytes.fromhex(text), "little", signed=True), primitive(field.field_type)
-    return value * 1_000_000 // kind.per_second if kind.per_second else (value + 1) * _DAY_MICROS
+    return _micros(int.from_bytes(bytes.fromhex(text), "little", signed=True), field)
+
+
+def _micros(value: int, field: iceberg.NestedField) -> int:
+    """Return a time as Iceberg stores it in microseconds since the epoch."""
+    per_second = primitive(field.field_type).per_second
+    return value * 1_000_000 // per_second if per_second else (value + 1) * _DAY_MICROS

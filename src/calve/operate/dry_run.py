@@ -118,6 +118,7 @@ class TableFate:
         nulled: How many values of each column would become null because they do not fit its type.
         ignored: How many events have each field that has no column and would not be written.
         failed_rules: How many rows each rule would reject, tag or change; 0: all follow it.
+        verdicts: What each rule of `publish` would say of a commit with these rows alone.
         documents: Whether it is an index of documents; its mapping is not checked.
     """
 
@@ -129,6 +130,7 @@ class TableFate:
     nulled: dict[str, int] = field(default_factory=dict)
     ignored: dict[str, int] = field(default_factory=dict)
     failed_rules: dict[str, int] = field(default_factory=dict)
+    verdicts: dict[str, str] = field(default_factory=dict)
     documents: bool = False
 
 
@@ -348,6 +350,7 @@ class _DryRun:
         tally.add(table.nulled, preview.nulled)
         tally.add_bounded(table.ignored, preview.ignored)
         tally.add(table.failed_rules, preview.failed_rules)
+        table.verdicts |= preview.verdicts
         for row in accepted:
             self._events[lines[row]].tables.append(Destination(self._labels[target.sink], name))
         return None

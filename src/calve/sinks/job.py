@@ -109,6 +109,7 @@ class EventPreview(NamedTuple):
         nulled: How many values of each column would become null.
         ignored: How many events have each field that has no column.
         failed_rules: How many rows did not follow each rule.
+        verdicts: What each rule of `publish` would say of a commit with these rows alone.
     """
 
     rejects: pa.Table
@@ -119,6 +120,7 @@ class EventPreview(NamedTuple):
     nulled: Mapping[str, int] = {}
     ignored: Mapping[str, int] = {}
     failed_rules: Mapping[str, int] = {}
+    verdicts: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
+from calve.commit.figures import figures_of_rows
 from calve.compiled.library import load
 from calve.event.columns import EVENT, ORDER
 from calve.event.reject import rejects_table
@@ -15,6 +17,7 @@ from calve.sinks.iceberg.draft import needed_fields
 from calve.sinks.iceberg.task_tables import TaskTables
 from calve.sinks.iceberg.writer import TableWriter, rejects_of_absent
 from calve.sinks.job import EventPreview, Work
+from calve.table.gate import Judge
 from calve.table.loaded import Absent, Draft, Table
 
 __all__ = ["TableJob"]
@@ -80,4 +83,13 @@ class TableJob(TaskTables):
             nulled=converted.nulled,
             ignored=converted.ignored,
             failed_rules=converted.failed_rules,
+            verdicts=self._verdicts(target, converted.rows),
         )
+
+    def _verdicts(self, table: Table, rows: pa.Table) -> dict[str, str]:
+        """Return what the rules of `publish` say of rows."""
+        gate = self.of(table.identifier).gate
+        if gate is None:
+            return {}
+        rules = Judge(gate).add(figures_of_rows(gate, table.schema, rows, int(time.time() * 1000)))
+        return {rule.rule: f"{rule.word}: {rule.text}" for rule in rules}

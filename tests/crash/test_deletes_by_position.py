@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-from pathlib import Path
 
 import pytest
 
-from calve.commit.key_state import FILE
 from calve.stop_point import VARIABLE
 from kit.running import LITTLE
+from kit.small_indexes import DAMAGED, begin_index
 
 SINK = """
     - iceberg:
@@ -41,7 +40,6 @@ POINTS = ("commit.after-deletes", "commit.before-swap:2", "commit.after-swap", "
 """Of a commit: what comes before it and after it is the same for every table, and `test_stop_points` has it."""
 CONVERSION = ("commit.after-deletes", "commit.before-swap:2", "commit.after-swap")
 """The first table is converted by the second process, the other one by the third."""
-_DAMAGED = b"{}"
 COMPACTED = ("shop.vectors", "shop.positions")
 COMPACTION = ("maintain.after-copy", "commit.after-deletes", "commit.before-swap:2", "commit.after-swap")
 """The third process compacts the first table, and the fourth the other."""
@@ -57,9 +55,10 @@ def test_each_key_has_its_last_row_wherever_a_commit_a_conversion_or_a_compactio
             calve.dies_at(point)
         else:
             assert calve.once() == 0, calve.said()[-1500:]
-            _begin_indexes(calve)
+            uuids = [calve.java_table(table).uuid() for table in COMPACTED]
+            indexes = [begin_index(calve, "shop", uuid) for uuid in uuids]
     assert calve.once() == 0, calve.said()[-1500:]
-    assert all(path.read_bytes() != _DAMAGED for path in _indexes(calve))
+    assert all(path.read_bytes() != DAMAGED for path in indexes)
     assert [_read(calve, table) for table in COMPACTED] == [rows] * 2
     for point in CONVERSION:
         _maintain_dies_at(calve, point, *CONVERTED, "--only", "convert")
@@ -78,19 +77,6 @@ def test_each_key_has_its_last_row_wherever_a_commit_a_conversion_or_a_compactio
         done = calve.call("maintain", table, "--only", "convert")
         assert done.exit_code == 0, done.output
     assert [_read(calve, table) for table in TABLES] == [rows] * len(TABLES)
-
-
-def _indexes(calve) -> list[Path]:
-    """Return the states of the key indexes of the tables whose rows are deleted by position."""
-    uuids = [calve.java_table(table).uuid() for table in COMPACTED]
-    return [calve.folder / "calve-state" / "shop" / "keys" / f"{uuid}@main" / FILE for uuid in uuids]
-
-
-def _begin_indexes(calve) -> None:
-    """Make indexes that begin anew, as damaged ones do: for a small table none would begin."""
-    for path in _indexes(calve):
-        path.parent.mkdir(parents=True)
-        path.write_bytes(_DAMAGED)
 
 
 def _maintain_dies_at(calve, point: str, *arguments: str) -> None:

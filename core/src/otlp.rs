@@ -97,7 +97,12 @@ impl Decoder {
         if !self.begins(record.rest().len() + origin.size()) {
             return Ok(());
         }
-        let (fields, mut row) = (Fields::read(record)?, Row::new(&mut self.columns));
+        let fields = Fields::read(record)?;
+        if self.signal == Signal::Traces && !signals::holds(&fields) {
+            self.refused += 1;
+            return Ok(());
+        }
+        let mut row = Row::new(&mut self.columns);
         match self.signal {
             Signal::Traces => signals::span(&mut row, &fields, origin)?,
             _ => signals::log(&mut row, &fields, origin)?,

@@ -10,26 +10,50 @@ enum Content<'a> {
     Part(Reader<'a>),
 }
 
-pub struct Fields<'a>(Vec<(u32, Content<'a>)>);
+/// So many events, links, exemplars or quantiles a row may have, and eight bytes of numbers for each of so many.
+const MOST_VALUES: usize = 100_000;
+/// So many fields of a message are remembered; further ones are read whenever they are asked for, because a message of tiny
+/// fields would take many times its length.
+const REMEMBERED: usize = 512;
+
+pub struct Fields<'a> {
+    first: Vec<(u32, Content<'a>)>,
+    others: Reader<'a>,
+}
 
 impl<'a> Fields<'a> {
     pub fn read(mut reader: Reader<'a>) -> Fast<Fields<'a>> {
-        let mut fields = vec![];
-        while reader.has_more() {
-            let (number, wire) = reader.tag()?;
-            match wire {
-                LENGTH => fields.push((number, Content::Part(reader.length()?))),
-                VARINT | FIXED32 | FIXED64 => fields.push((number, Content::Bits(wire, reader.bits(wire)?))),
-                _ => reader.skip(number, wire)?,
+        let mut first = vec![];
+        while first.len() < REMEMBERED {
+            match next(&mut reader)? {
+                Some(field) => first.push(field),
+                None => break,
             }
         }
-        Ok(Fields(fields))
+        let others = reader;
+        while next(&mut reader)?.is_some() {}
+        Ok(Fields { first, others })
+    }
+
+    fn others(&self) -> impl Iterator<Item = (u32, Content<'a>)> + 'a {
+        let mut others = self.others;
+        std::iter::from_fn(move || next(&mut others).ok().flatten())
+    }
+
+    fn all(&self) -> impl Iterator<Item = (u32, Content<'a>)> + '_ {
+        self.first.iter().copied().chain(self.others())
+    }
+
+    /// The last thing that is wanted.
+    fn last<T>(&self, wanted: impl Fn((u32, Content<'a>)) -> Option<T> + Copy) -> Option<T> {
+        let of_others = self.others().filter_map(wanted).last();
+        of_others.or_else(|| self.first.iter().rev().copied().find_map(wanted))
     }
 
     /// The last value of a number that may be absent.
     pub fn optional(&self, number: u32, wire: u8) -> Option<u64> {
-        self.0.iter().rev().find_map(|field| match field {
-            (n, Content::Bits(w, bits)) if (*n, *w) == (number, wire) => Some(*bits),
+        self.last(|field| match field {
+            (n, Content::Bits(w, bits)) if (n, w) == (number, wire) => Some(bits),
             _ => None,
         })
     }
@@ -50,19 +74,27 @@ impl<'a> Fields<'a> {
 
     /// Of a oneof with these fields the one that counts: the last.
     pub fn last_of(&self, numbers: &[u32]) -> Option<u32> {
-        self.0.iter().rev().map(|field| field.0).find(|number| numbers.contains(number))
+        self.last(|field| numbers.contains(&field.0).then_some(field.0))
     }
 
     pub fn parts(&self, number: u32) -> impl Iterator<Item = Reader<'a>> + '_ {
-        self.0.iter().filter_map(move |field| match field {
-            (n, Content::Part(part)) if *n == number => Some(*part),
-            _ => None,
-        })
+        let wanted = move |field| part_of(field, number);
+        self.first.iter().copied().filter_map(wanted).chain(self.others().filter_map(wanted))
+    }
+
+    /// Whether some repeated fields have few enough values for a row: messages, and numbers, packed or not.
+    pub fn are_few(&self, messages: &[u32], numbers: &[u32]) -> bool {
+        let bytes = self.all().filter(|field| numbers.contains(&field.0)).map(|(_, content)| match content {
+            Content::Part(part) => part.rest().len(),
+            Content::Bits(..) => 8,
+        });
+        bytes.sum::<usize>() <= 8 * MOST_VALUES
+            && self.all().filter(|field| messages.contains(&field.0)).count() <= MOST_VALUES
     }
 
     /// The last message of a field; an empty one if there is none.
     pub fn part(&self, number: u32) -> Reader<'a> {
-        self.parts(number).last().unwrap_or_else(|| Reader::new(&[]))
+        self.last(|field| part_of(field, number)).unwrap_or_else(|| Reader::new(&[]))
     }
 
     pub fn message(&self, number: u32) -> Fast<Fields<'a>> {
@@ -80,8 +112,8 @@ impl<'a> Fields<'a> {
     /// Repeated numbers, packed or not.
     pub fn numbers(&self, number: u32, wire: u8) -> Fast<Vec<u64>> {
         let mut numbers = vec![];
-        for (_, content) in self.0.iter().filter(|field| field.0 == number) {
-            match *content {
+        for (_, content) in self.all().filter(|field| field.0 == number) {
+            match content {
                 Content::Bits(other, bits) if other == wire => numbers.push(bits),
                 Content::Bits(..) => {}
                 Content::Part(mut part) => {
@@ -93,6 +125,26 @@ impl<'a> Fields<'a> {
         }
         Ok(numbers)
     }
+}
+
+fn part_of<'a>(field: (u32, Content<'a>), number: u32) -> Option<Reader<'a>> {
+    match field {
+        (n, Content::Part(part)) if n == number => Some(part),
+        _ => None,
+    }
+}
+
+/// The next field that is known by its wire type.
+fn next<'a>(reader: &mut Reader<'a>) -> Fast<Option<(u32, Content<'a>)>> {
+    while reader.has_more() {
+        let (number, wire) = reader.tag()?;
+        match wire {
+            LENGTH => return Ok(Some((number, Content::Part(reader.length()?)))),
+            VARINT | FIXED32 | FIXED64 => return Ok(Some((number, Content::Bits(wire, reader.bits(wire)?)))),
+            _ => reader.skip(number, wire)?,
+        }
+    }
+    Ok(None)
 }
 
 /// A text, which is UTF-8.

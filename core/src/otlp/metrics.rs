@@ -137,21 +137,27 @@ impl<'a> Point<'a> {
 }
 
 impl Metric<'_> {
-    /// Whether the counts of a point fit columns of 64 bits with a sign.
+    /// Whether a row can hold a point: its counts fit columns of 64 bits with a sign, and its lists are not too long.
     pub fn holds(&self, point: &Point) -> Fast<bool> {
         let fields = &point.0;
         Ok(match self.kind.0 {
-            Kind::Gauge | Kind::Sum => true,
-            Kind::Summary => fields.number(4, FIXED64) <= MOST,
+            Kind::Gauge | Kind::Sum => fields.are_few(&[5], &[]),
+            Kind::Summary => fields.are_few(&[6], &[]) && fields.number(4, FIXED64) <= MOST,
             Kind::Histogram => {
-                fields.number(4, FIXED64) <= MOST && fields.numbers(6, FIXED64)?.iter().all(|count| *count <= MOST)
+                fields.are_few(&[8], &[6, 7])
+                    && fields.number(4, FIXED64) <= MOST
+                    && fields.numbers(6, FIXED64)?.iter().all(|count| *count <= MOST)
             }
             Kind::ExponentialHistogram => {
                 let mut counts = vec![fields.number(4, FIXED64), fields.number(7, FIXED64)];
                 for buckets in [8, 9] {
-                    counts.extend(fields.message(buckets)?.numbers(2, VARINT)?);
+                    let buckets = fields.message(buckets)?;
+                    if !buckets.are_few(&[], &[2]) {
+                        return Ok(false);
+                    }
+                    counts.extend(buckets.numbers(2, VARINT)?);
                 }
-                counts.iter().all(|count| *count <= MOST)
+                fields.are_few(&[11], &[]) && counts.iter().all(|count| *count <= MOST)
             }
         })
     }

@@ -21,6 +21,11 @@ pub fn name(names: &[&str], bits: u64) -> String {
     name.map_or_else(|| number.to_string(), |name| (*name).to_string())
 }
 
+/// Whether a row can hold a span: it has not too many events and links.
+pub fn holds(span: &Fields) -> bool {
+    span.are_few(&[11, 13], &[])
+}
+
 pub fn span(row: &mut Row, span: &Fields, origin: &Origin) -> Fast<()> {
     let (start, end, status) = (span.number(7, FIXED64), span.number(8, FIXED64), span.message(15)?);
     row.time(start)?;

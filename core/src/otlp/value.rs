@@ -12,6 +12,10 @@ use std::collections::HashSet;
 const DEEPEST: u32 = 100;
 /// Below this number of keys, each is compared with each.
 const FEW_KEYS: usize = 16;
+/// With so many, those that count are sorted out before others are read.
+const MANY_KEYS: usize = 1 << 16;
+/// What an entry of a map takes beside its texts.
+const ENTRY_BYTES: usize = 18;
 
 enum Value<'a> {
     Empty,
@@ -84,7 +88,7 @@ fn json(given: &Value, out: &mut Vec<u8>, depth: u32) -> Fast<()> {
         }
         Value::Map(map) => {
             let mut mark = b'{';
-            for (key, part) in entries(parts(*map)?.into_iter())? {
+            for (key, part) in entries(parts(*map))? {
                 out.push(mark);
                 quote(key, out);
                 out.push(b':');
@@ -112,22 +116,26 @@ fn double(number: f64) -> String {
     }
 }
 
-fn parts(mut reader: Reader<'_>) -> Fast<Vec<Reader<'_>>> {
-    let mut parts = vec![];
-    while reader.has_more() {
-        match reader.tag()? {
-            (1, LENGTH) => parts.push(reader.length()?),
-            (number, wire) => reader.skip(number, wire)?,
+fn parts(mut reader: Reader<'_>) -> impl Iterator<Item = Fast<Reader<'_>>> {
+    let mut next = move || {
+        while reader.has_more() {
+            match reader.tag()? {
+                (1, LENGTH) => return reader.length().map(Some),
+                (number, wire) => reader.skip(number, wire)?,
+            }
         }
-    }
-    Ok(parts)
+        Ok(None)
+    };
+    std::iter::from_fn(move || next().transpose())
 }
 
+type Entry<'a> = (&'a [u8], Reader<'a>);
+
 /// Keys and their values, the last one of each key.
-fn entries<'a>(pairs: impl Iterator<Item = Reader<'a>>) -> Fast<Vec<(&'a [u8], Reader<'a>)>> {
-    let mut entries = vec![];
-    for mut pair in pairs {
-        let (mut key, mut value) = (&b""[..], Reader::new(&[]));
+fn entries<'a>(pairs: impl Iterator<Item = Fast<Reader<'a>>>) -> Fast<Vec<Entry<'a>>> {
+    let (mut entries, mut most) = (vec![], MANY_KEYS);
+    for pair in pairs {
+        let (mut pair, mut key, mut value) = (pair?, &b""[..], Reader::new(&[]));
         while pair.has_more() {
             match pair.tag()? {
                 (1, LENGTH) => key = checked(pair.length()?)?,
@@ -136,7 +144,17 @@ fn entries<'a>(pairs: impl Iterator<Item = Reader<'a>>) -> Fast<Vec<(&'a [u8], R
             }
         }
         entries.push((key, value));
+        if entries.len() == most {
+            keep_last(&mut entries); // the same key again and again takes no room
+            most = MANY_KEYS.max(2 * entries.len());
+        }
     }
+    keep_last(&mut entries);
+    Ok(entries)
+}
+
+/// Keeps the last entry of each key.
+fn keep_last(entries: &mut Vec<Entry>) {
     if entries.len() < FEW_KEYS {
         for at in (0..entries.len()).rev() {
             if entries[at + 1..].iter().any(|later| later.0 == entries[at].0) {
@@ -149,7 +167,6 @@ fn entries<'a>(pairs: impl Iterator<Item = Reader<'a>>) -> Fast<Vec<(&'a [u8], R
         entries.retain(|entry| keys.insert(entry.0));
         entries.reverse();
     }
-    Ok(entries)
 }
 
 /// The attributes of something as texts.
@@ -163,7 +180,7 @@ pub struct Attributes {
 impl Attributes {
     pub fn read<'a>(pairs: impl Iterator<Item = Reader<'a>>) -> Fast<Attributes> {
         let mut attributes = Attributes::default();
-        for (key, part) in entries(pairs)? {
+        for (key, part) in entries(pairs.map(Ok))? {
             attributes.bytes.extend(key);
             let end = attributes.bytes.len();
             let has_value = write(part, &mut attributes.bytes)?;
@@ -173,7 +190,7 @@ impl Attributes {
     }
 
     pub fn size(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() + ENTRY_BYTES * self.ends.len()
     }
 
     fn texts(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {

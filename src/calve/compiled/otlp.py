@@ -27,7 +27,7 @@ class RequestPart(NamedTuple):
         batch: The rows; empty if they were only checked.
         rows: Their number.
         records: The records that were met from the beginning of the request on; where the next part begins.
-        refused: The records that no row can hold: a count is above 2^63 - 1.
+        refused: The records that no row can hold: a count is above 2^63 - 1, or lists are too long.
         has_more: Whether there are records behind the part.
     """
 

@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from calve.compiled.otlp import SIGNALS, RequestPart, decode
 from calve.sources.otlp.reader import promoted
@@ -103,6 +107,65 @@ def test_a_count_that_no_column_can_hold_is_refused_alone() -> None:
     part = decoded("metrics", request.SerializeToString())
     assert (part.rows, part.refused, part.records) == (1, 3, 4)
     assert part.batch["bucket_counts"].to_pylist() == [[2**63 - 1]]
+
+
+def test_a_record_with_lists_that_are_too_long_is_refused_alone() -> None:
+    lists = ((100_000, 0), (100_001, 0), (99_999, 2), (1, 1))
+    spans = [_part(2, _part(11, b"") * events + _part(13, b"") * links) for events, links in lists]
+    part = decoded("traces", _part(1, _part(2, b"".join(spans))))
+    assert (part.rows, part.refused, part.records) == (2, 2, 4)
+    assert [len(events) for events in part.batch["events"]] == [100_000, 1]
+    many = 100_001
+    points = [
+        _part(5, _part(1, _part(5, b"") * many)),
+        _part(11, _part(1, _part(6, b"") * many)),
+        _part(9, _part(1, _part(6, bytes(8 * many)))),
+        _part(9, _part(1, _part(7, bytes(8 * many)))),
+        _part(10, _part(1, _part(9, _part(2, bytes(8 * many))))),
+        _part(10, _part(1, _part(9, _part(2, bytes(100))))),
+    ]
+    part = decoded("metrics", _part(1, _part(2, b"".join(_part(2, point) for point in points))))
+    assert (part.rows, part.refused) == (1, 5)
+
+
+def test_fields_behind_very_many_others_count() -> None:
+    request = REQUESTS["traces"]()
+    for number in range(600):
+        scope = request.resource_spans.add().scope_spans.add()
+        scope.spans.add(name=str(number))
+    span = scope.spans.add(name="first", events=[{"name": str(number)} for number in range(700)])
+    for number in range(1500):
+        span.attributes.add(key=f"k{number % 1000}").value.int_value = number
+    later = Span(name="last", kind=2, status={"code": 2, "message": "m"}, flags=3, links=[{"flags": 1}])
+    whole = span.SerializeToString() + later.SerializeToString()
+    scope.spans.pop()
+    body = request.SerializeToString() + _part(1, _part(2, _part(2, whole)))
+    expected = rows_of("traces", REQUESTS["traces"].FromString(body))
+    assert (len(expected), expected[-1]["span_name"], len(expected[-1]["span_attributes"])) == (601, "last", 1000)
+    assert comparable(decoded("traces", body).batch.to_pylist()) == comparable(
+        [{name: row[name] for name in TABLES["traces"].names} for row in expected]
+    )
+
+
+def test_a_body_of_tiny_fields_takes_little_memory() -> None:
+    body = _part(1, _part(2, _part(2, _part(9, b"") * (4 << 20))))
+    code = (
+        "import resource, sys; from calve.compiled import otlp; from calve.sources.otlp.tables import TABLES\n"
+        "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "body = sys.stdin.buffer.read(); before = peak()\n"
+        "otlp.decode('traces', body, TABLES['traces'], 0, (1 << 40, 1 << 30), keeps=False); print(peak() - before)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=body, capture_output=True, check=True)
+    assert int(done.stdout) < 40 << 10, "kB; 32 bytes a field are 128 MB"
+
+
+def _part(number: int, content: bytes) -> bytes:
+    """Return a field of Protobuf."""
+    length, digits = len(content), bytearray()
+    while length > 0x7F:
+        digits.append(length & 0x7F | 0x80)
+        length >>= 7
+    return bytes([number << 3 | 2, *digits, length]) + content
 
 
 def test_promoted_attributes_are_the_record_s_before_those_of_its_resource() -> None:

@@ -18,10 +18,7 @@ MOST_BYTES = 1 << 30
 """What the rows of a request may take: each has a copy of its resource and scope, which may be large."""
 _ALL_ROWS = 1 << 62
 _TYPES = (answers.PROTOBUF, answers.JSON)
-_NOT_HELD = (
-    "No row can hold a record: a count of a metric is above 2^63 - 1, or there are more than 100,000 events, links, "
-    "exemplars, quantiles or buckets in it."
-)
+_NOT_HELD = "No row holds a count above 2^63 - 1, or more than 100,000 events, links, exemplars, quantiles or buckets."
 
 
 class OtlpService(Service):

@@ -8,6 +8,7 @@ import yaml
 
 from calve.errors import CommitError, SourceUnavailableError
 from calve.observe import monitoring
+from calve.observe.gate_report import GateReport
 from calve.observe.problems import problems
 from calve.observe.report import BranchFileStats, NotifyReport, PipelineReport, now
 from calve.observe.status import BatchCounts, PipelineStatus
@@ -37,6 +38,7 @@ def everything_wrong() -> list[PipelineReport]:
     status.freshness(1_000.0)
     status.table_files("a.b", BranchFileStats(data_files=9, manifests=1_001, manifest_list_bytes=10_000))
     status.maintained("a.b", 1.0, has_changed=False, small_files=10_001)
+    status.after_commit("a.b", gate=GateReport("audit", 1, 10, "email is NULL in 2 of 10 rows", blocked=True))
     status.notified("http://hook", NotifyReport(waiting=3, error="no answer"))
     late, gone, failed = running(), running().report(), running()
     late.table_committed("a.b", 1, 1, now() - timedelta(hours=1))

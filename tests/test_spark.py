@@ -154,6 +154,10 @@ def test_a_stream_goes_through_a_pipeline_and_a_new_checkpoint_is_refused(job: S
     published = tmp_path.glob("state/orders/dlq/[!._]*")
     letters = [json.loads(line) for file in published for line in file.read_text().splitlines()]
     assert [(letter["code"], letter["field"]) for letter in letters] == [("NOT_COERCIBLE", "id")] * 2
+    for file in tmp_path.glob("checkpoint/commits/*1*"):  # as if killed between the commit and Spark's checkpoint
+        file.unlink()
+    run("checkpoint")
+    assert (tmp_path / "checkpoint/commits/1").exists()
     with pytest.raises(StreamingQueryException):
         run("other")
     assert [type(error) for error in refused] == [PositionLostError]

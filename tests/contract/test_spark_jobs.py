@@ -41,38 +41,36 @@ def checked(job, name: str) -> None:
     assert {text.partition(", ")[0] for text in texts} >= {f"{name}: batch {number + 1}" for number in range(batches)}
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_each_batch_of_each_mode_is_a_job(calve, mode: str) -> None:
-    name = f"job-{mode}"
-    sink = {"table_identifier": "db.numbers", "auto_create": True, "max_batch_bytes": "1kb", **MODES[mode]}
-    job = calve(json.dumps({name: {"source": {"file": {"path": "*.ndjson"}}, "sink": [{"iceberg": sink}]}}))
+def test_each_batch_of_each_mode_is_a_job(calve) -> None:
+    shared = {"auto_create": True, "max_batch_bytes": "1kb"}
+    sinks = {f"job-{mode}": {"table_identifier": f"db.{mode}", **shared, **MODES[mode]} for mode in MODES}
+    source = {"file": {"path": "*.ndjson"}}
+    job = calve(json.dumps({name: {"source": source, "sink": [{"iceberg": sink}]} for name, sink in sinks.items()}))
     for number in range(3):
         (job.folder / f"{number}.ndjson").write_bytes(b"\n".join(numbered(0, 100)))
     assert job.once() == 0, job.said()
-    assert job.status(name)["batches"] == 3
-    checked(job, name)
+    for name in sinks:
+        assert job.status(name)["batches"] == 3
+        checked(job, name)
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
-        Files,
-        GrowingFile,
-        Requests,
-        Snapshots,
-        pytest.param(Topic, marks=pytest.mark.services("kafka_broker")),
-        pytest.param(Objects, marks=pytest.mark.services("object_store")),
-    ],
-)
-def test_each_batch_of_each_source_is_a_job(calve, request, tmp_path, kind) -> None:
-    name, [port] = f"job-of-{kind.__name__}", free_ports(1)
-    (tmp_path / "world").mkdir()
-    world = kind(tmp_path / "world", request)
-    sink = "iceberg: {table_identifier: db.numbers, auto_create: true, flush_interval: 50ms, commit_interval: 50ms}"
-    source = world.yaml.replace("port: 0", f"port: {port}")
-    job = calve(f"{name}:\n  source:\n    {source}\n  sink:\n    - {sink}\n")
+@pytest.mark.services("kafka_broker", "object_store")
+def test_each_batch_of_each_source_is_a_job(calve, request, tmp_path) -> None:
+    [port], yaml, worlds = free_ports(1), "", {}
+    for kind in (Files, GrowingFile, Requests, Snapshots, Topic, Objects):
+        name = f"job-of-{kind.__name__}"
+        (tmp_path / name).mkdir()
+        worlds[name] = world = kind(tmp_path / name, request)
+        sink = f"table_identifier: db.{kind.__name__}, auto_create: true, flush_interval: 50ms, commit_interval: 50ms"
+        source = world.yaml.replace("port: 0", f"port: {port}")
+        yaml += f"{name}:\n  source:\n    {source}\n  sink:\n    - iceberg: {{{sink}}}\n"
+    job = calve(yaml)
     with job.running():
-        until(lambda: job.status(name).get("state") == "waiting", "it waits for events")
-        world.feed(SimpleNamespace(address=("127.0.0.1", port)), numbered(0, COUNT))
-        until(lambda: job.status(name)["run"]["rows"].get("db.numbers") == COUNT, "all rows are committed")
-    checked(job, name)
+        for name, world in worlds.items():
+            until(lambda name=name: job.status(name).get("state") == "waiting", "it waits for events")
+            world.feed(SimpleNamespace(address=("127.0.0.1", port)), numbered(0, COUNT))
+        for name in worlds:
+            rows = {f"db.{name.rpartition('-')[2]}": COUNT}
+            until(lambda name=name, rows=rows: job.status(name)["run"]["rows"] == rows, "all rows are committed")
+    for name in worlds:
+        checked(job, name)

@@ -185,11 +185,11 @@ FEEDS: dict[str, Callable[[Path, SparkSession], contextlib.AbstractContextManage
 }
 
 
-STRUCK = {"files": (*STRIKES,), "http": ("cut off",), "postgres": ("paused",), "mysql": ("killed",)}
-"""A leader that is cut off can still answer clients, and one that is paused wakes up with a slot that another reads."""
+STRUCK = {"files": (*STRIKES,), "http": ("cut off",), "postgres": ("paused",)}
+"""The long run has MySQL, too, whose positions are in the state as those of files are. A leader that is cut off can still answer clients, and one that is paused wakes up with a slot that another reads."""
 
 
-@pytest.mark.parametrize("source", FEEDS)
+@pytest.mark.parametrize("source", FEEDS if KILLS else STRUCK)
 def test_nothing_is_lost_or_duplicated_when_drivers_are_killed_paused_and_cut_off(
     source: str, tmp_path: Path, spark: SparkSession, object_store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

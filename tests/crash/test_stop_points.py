@@ -35,7 +35,6 @@ POINTS = (
     "catalog.after-evolve",
     "pipeline.after-stage",
     "pipeline.after-publish",
-    "commit.before-swap:2",
     "commit.after-swap:2",
     "commit.after-table:2",
     "pipeline.after-acknowledge",

@@ -6,6 +6,7 @@ from datetime import date, datetime, timedelta
 from typing import Any
 
 import duckdb
+import msgspec
 import pyarrow as pa
 import pytest
 from msgspec import structs
@@ -14,7 +15,7 @@ from pyiceberg.schema import Schema
 
 from calve.commit.figures import column_fault, figures_of, figures_of_rows
 from calve.record.content_file import Bounds, Counts
-from calve.table.gate import CommitGate
+from calve.table.gate import CommitGate, Figures
 from kit.content_files import data_file
 
 SCHEMA = Schema(
@@ -26,6 +27,7 @@ SCHEMA = Schema(
     iceberg.NestedField(5, "day", iceberg.DateType()),
     iceberg.NestedField(6, "fine", iceberg.TimestampNanoType()),
     iceberg.NestedField(7, "tags", iceberg.ListType(8, iceberg.StringType())),
+    iceberg.NestedField(9, "key", iceberg.UUIDType()),
 )
 ROWS = pa.table(
     {
@@ -59,7 +61,7 @@ def test_the_newest_time_of_rows_and_of_a_file_is_the_same(name: str, newest: da
     gate = CommitGate(time_column=name, max_age=timedelta(hours=1))
     micros = None if newest is None else (newest - datetime(1970, 1, 1)) // timedelta(microseconds=1)
     of_rows = figures_of_rows(gate, SCHEMA, ROWS, 0)
-    assert (of_rows.newest, of_rows.has_time) == (micros, newest is not None)
+    assert (of_rows.newest, of_rows.absent) == (micros, ("absent",) if newest is None else ())
     if newest is not None:
         field_id = SCHEMA.find_field(name).field_id
         value = max(stored(ROWS[name]))
@@ -77,7 +79,22 @@ def test_files_are_counted_together_and_a_file_without_the_column_has_only_nulls
     counted = data_file("a", rows=10, null_value_counts=Counts([1, 3], [2, 9]))
     deletes = structs.replace(data_file("c", rows=50), content="EQUALITY_DELETES")
     figures = figures_of(gate, SCHEMA, [counted, data_file("b", rows=5), deletes], 0, 77)
-    assert (figures.rows, figures.nulls, figures.main) == (15, {"email": 7}, 77)
+    assert (figures.rows, figures.nulls, figures.main, figures.absent) == (15, {"email": 7}, 77, ("absent",))
+
+
+def test_a_column_that_a_file_has_and_does_not_count_has_no_figure() -> None:
+    gate = CommitGate(max_null_share={"email": 0.1, "tags": 0.1, "key": 0.1})
+    uncounted = data_file("a", rows=10, column_sizes=Counts([1], [80]))
+    figures = figures_of(gate, SCHEMA, [uncounted, data_file("b", rows=5)], 0, None)
+    assert (figures.nulls, figures.absent) == ({}, ())
+
+
+@pytest.mark.parametrize("days", [2**31 - 1, -(2**31)])
+def test_a_date_that_is_too_far_away_can_be_written_as_json(days: int) -> None:
+    text = days.to_bytes(4, "little", signed=True).hex()
+    gate = CommitGate(time_column="day", max_age=timedelta(hours=1))
+    figures = figures_of(gate, SCHEMA, [data_file("a", upper_bounds=Bounds([5], [text]))], 0, None)
+    assert msgspec.json.decode(msgspec.json.encode(figures), type=Figures) == figures
 
 
 def test_columns_that_files_do_not_count_by_row_are_named() -> None:
@@ -85,3 +102,4 @@ def test_columns_that_files_do_not_count_by_row_are_named() -> None:
     assert column_fault(SCHEMA, "email", is_time=True) == "email is string, and not a date or a timestamp"
     assert "inside a list or a map" in column_fault(SCHEMA, "tags.element")
     assert "name a field inside a struct" in column_fault(SCHEMA, "place")
+    assert column_fault(SCHEMA, "key") == "key is uuid, whose NULLs files do not count"

@@ -158,3 +158,20 @@ def test_topics_of_dead_letters_with_one_name_have_the_same_settings() -> None:
     assert told(p={"source": source, "sink": [sink(), sink(topic="u", bootstrap_servers="c:1")]}) == []
     [problem] = told(p={"source": source, "sink": [sink(), sink(bootstrap_servers="c:1")]})
     assert "other settings of the topic t" in problem
+
+
+def test_sinks_of_a_branch_have_the_same_rules_for_its_commits() -> None:
+    def gated(publish: Any = None, **sink: Any) -> dict[str, Any]:
+        return pipeline(HTTP, **({"publish": publish} if publish else {}), **sink)
+
+    rules, other = {"when": {"min_rows": 5}}, {"when": {"min_rows": 6}}
+    why = "another sink commits to this branch of the table by other rules; give both the same `publish`"
+    one, two = gated(rules), gated(other)
+    one["sink"].append(two["sink"][0])
+    assert [said for said in told(one=one) if why in said] == [f"one.sink[1].iceberg.publish: {why}"]
+    for branch_without in ({"publish": other}, {"branch": "audit"}):
+        said = told(one=gated(rules), two={**gated(**branch_without), "source": {"http": {"port": 2022}}})
+        assert [problem for problem in said if why in problem] == [f"two.sink[0].iceberg.publish: {why}"]
+    for unlike in ({"publish": rules}, {"branch": "other"}, {"publish": {**other, "branch": "b"}}, {}):
+        said = told(one=gated(rules), two={**gated(**unlike), "source": {"http": {"port": 2022}}})
+        assert not [problem for problem in said if why in problem]

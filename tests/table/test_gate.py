@@ -18,7 +18,7 @@ FRESH = CommitGate(time_column="at", max_age=timedelta(hours=1))
 
 def commit(rows: int, nulls: int = 0, age_seconds: float | None = 0.0) -> Figures:
     newest = None if age_seconds is None else int((NOW / 1000 - age_seconds) * 1_000_000)
-    return Figures(at=NOW, rows=rows, nulls={"a": nulls}, newest=newest, has_time=True)
+    return Figures(at=NOW, rows=rows, nulls={"a": nulls}, newest=newest)
 
 
 def judge(gate: CommitGate, *commits: Figures | int) -> Judge:
@@ -67,9 +67,33 @@ def test_rows_that_nobody_judged_keep_back_what_comes_and_files_with_the_same_ro
     assert judge(NULLS, commit(10), 0).publishable == 2
 
 
-def test_a_table_without_the_columns_of_a_rule_is_published() -> None:
+def test_a_table_without_the_columns_of_a_rule_is_published_and_the_verdict_says_so() -> None:
     gate = CommitGate(max_null_share={"b": 0.0}, time_column="at", max_age=timedelta(1))
-    assert judge(gate, Figures(at=NOW, rows=5)).publishable == 1
+    judged = judge(gate, Figures(at=NOW, rows=5, absent=("b", "at")))
+    assert judged.publishable == 1
+    assert judged.verdicts["max_null_share.b"].text == "the table has no column b"
+    assert judged.verdicts["freshness"].text == "the table has no column at"
+
+
+def test_rows_wait_no_longer_for_a_column_that_is_dropped() -> None:
+    gate = CommitGate(min_rows=10, max_null_share={"a": 0.1}, time_column="at", max_age=timedelta(hours=1))
+    assert judge(gate, commit(5, 5, age_seconds=9999), Figures(at=NOW, rows=5, absent=("a", "at"))).publishable == 2
+
+
+def test_rows_whose_nulls_or_times_nobody_looked_at_are_not_published_by_themselves() -> None:
+    other_rules = Figures(at=NOW, rows=5)  # of a pipeline with other rules, or of rules before they were changed
+    judged = judge(NULLS, other_rules, commit(100))
+    assert (judged.publishable, words(judged)) == (None, {"max_null_share.a": "fails"})
+    assert judged.verdicts["max_null_share.a"].text == "NULLs of a were not counted in 5 rows"
+    assert judge(NULLS, Figures(at=NOW, rows=0)).publishable == 1
+    assert judge(FRESH, other_rules).publishable is None
+    assert judge(FRESH, other_rules, commit(1)).publishable == 2
+
+
+def test_a_time_in_the_future_is_not_old_and_is_named() -> None:
+    judged = judge(FRESH, commit(5, age_seconds=-7200))
+    assert judged.publishable == 1
+    assert judged.verdicts["freshness"].text == "the newest at is 2 h in the future, at most 60 min"
 
 
 def test_files_count_what_rules_need_and_keep_finer_metrics() -> None:

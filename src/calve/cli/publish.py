@@ -83,7 +83,8 @@ def publish(ctx: click.Context, /, tables: tuple[str, ...], as_json: bool, **cho
 
 def _gate(table: str, sinks: list[IcebergSettings], chosen: dict[str, Any]) -> tuple[str, CommitGate]:
     """Return the branch and the rules of a table, from the sink that names it, or else any that has a gate."""
-    named = [sink.of(table) for sink in sinks if sink.table_identifier == table or sink.dynamic]
+    named = [sink.of(table) for sink in sinks if sink.table_identifier == table]
+    named += [sink.of(table) for sink in sinks if sink.table_identifier != table and sink.dynamic]
     own = [sink.publish for sink in named if sink.publish]
     if sinks and not own:
         raise SettingsError(f"No sink of {chosen['pipelines']} has `publish` for {table}", step="settings")

@@ -73,7 +73,8 @@ class Publishing:
     def __init__(self, begun: Attempt, branch: str, gate: CommitGate) -> None:
         self._begun, self._branch, self._gate = begun, branch, gate
         waiting = begun.waiting(branch)
-        self._main, self._judge = waiting.main, Judge(gate, _figures(waiting))
+        self._main = waiting.main if _is_ahead(waiting) or not waiting.has_branch else None
+        self._judge = Judge(gate, _figures(waiting))
         self._schema = begun.load().schema
 
     def summary(self, files: Iterable[ContentFile]) -> dict[str, str]:
@@ -130,6 +131,8 @@ def _is_ahead(waiting: WaitingSnapshots) -> bool:
 def _fault(waiting: WaitingSnapshots, branch: str) -> str:
     """Return why nothing that waits can be published by itself, whatever the rules say; empty: it can."""
     if not _is_ahead(waiting):
+        if waiting.base is None and waiting.main is not None:
+            return f"main and {branch} have no snapshot in common: it has expired, or there never was one"
         return (
             f"main was changed by somebody else while commits waited on {branch}, and cannot be moved forward to them"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -52,6 +52,7 @@ def faults(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, Pipeline
             for key, why in sink.value.faults(stream, source.has_keys, names):
                 yield by_name[sink.pipeline].problem(f"{sink.path}.{key}", why)
     yield from _clashes(pipelines)
+    yield from _gates(pipelines, by_name)
 
 
 def _full_rows(
@@ -138,3 +139,12 @@ def _clashes(pipelines: Sequence[PipelineSettings]) -> Iterator[SettingsProblem]
                 path = f"{pipeline.source.path}.{claim.key}"
                 yield pipeline.problem(path, f"the pipeline {name} also {claim.clash}")
             others.append((pipeline.name, claim))
+
+
+def _gates(pipelines: Sequence[PipelineSettings], by_name: Mapping[str, PipelineSettings]) -> Iterator[SettingsProblem]:
+    """Refuse other rules for the commits of the same branch: whoever commits publishes what waits by its own rules."""
+    gates: dict[Hashable, object] = {}
+    for sink in [sink for pipeline in pipelines for sink in pipeline.sinks]:
+        if (own := sink.value.gated_branch) and gates.setdefault(*own) != own[1]:
+            why = "another sink commits to this branch of the table by other rules; give both the same `publish`"
+            yield by_name[sink.pipeline].problem(f"{sink.path}.publish", why)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -84,6 +84,11 @@ class SinkSettings:
     @property
     def target_name(self) -> str | None:
         """The name of the tables or indexes that rows go to, with its `${…}`; None: no rows of one replace others."""
+        return None
+
+    @property
+    def gated_branch(self) -> tuple[Hashable, object] | None:
+        """The branch of the one table that rows go to, and the rules for its commits; None: several, or none."""
         return None
 
     @property

@@ -60,10 +60,10 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
     Attributes:
         at: When it was judged, in milliseconds since the epoch.
         rows: Its rows.
-        nulls: The NULLs, by column; without columns that the table does not have.
+        nulls: The NULLs, by column; without those in `absent`, and those that files do not count.
         newest: The latest time of the column with times, in microseconds since the epoch; None: there is none.
-        main: The snapshot of `main` before it; None: there was none.
-        has_time: Whether the table has the column with times.
+        main: The snapshot of `main` before it; None: there was none, or it was not an ancestor of the branch.
+        absent: The columns of rules that the table does not have.
     """
 
     at: int
@@ -71,7 +71,7 @@ class Figures(msgspec.Struct, frozen=True, omit_defaults=True):
     nulls: dict[str, int] = {}
     newest: int | None = None
     main: int | None = None
-    has_time: bool = False
+    absent: tuple[str, ...] = ()
 
 
 class RuleVerdict(msgspec.Struct, frozen=True):
@@ -105,6 +105,11 @@ class RuleVerdict(msgspec.Struct, frozen=True):
 _ROWS = "min_rows"
 _FRESHNESS = "freshness"
 _JUDGED = "judged"
+
+
+def _no_column(rule: str, column: str) -> RuleVerdict:
+    """Return the verdict of a rule that does not count."""
+    return RuleVerdict(rule, True, f"the table has no column {column}")
 
 
 class Judge:
@@ -168,22 +173,31 @@ class Judge:
         if least:
             yield RuleVerdict(_ROWS, is_enough, f"{rows:,} of at least {many(least, 'row')}", rows)
         for name, most in self._gate.max_null_share.items():
-            if name in figures.nulls:  # else the table has no such column
+            rule = f"max_null_share.{name}"
+            if name in figures.absent:
+                yield _no_column(rule, name)
+            elif name in figures.nulls:
                 nulls = self._nulls[name]
                 share = nulls / rows if rows else 0.0
                 text = f"{name} is NULL in {nulls:,} of {many(rows, 'row')} ({share:.3%}), at most {most:.3%}"
-                yield RuleVerdict(f"max_null_share.{name}", share <= most if is_enough else None, text, share)
+                yield RuleVerdict(rule, share <= most if is_enough else None, text, share)
+            elif figures.rows:
+                yield RuleVerdict(rule, False, f"NULLs of {name} were not counted in {many(figures.rows, 'row')}")
         if is_enough:
             self._group, self._nulls = 0, dict.fromkeys(self._nulls, 0)
 
     def _by_time(self, figures: Figures) -> Iterator[RuleVerdict]:
         column, most = self._gate.time_column, self._gate.max_age
-        if not column or not figures.has_time or not self.rows:
+        if not column or not self.rows:
+            return
+        if column in figures.absent:
+            yield _no_column(_FRESHNESS, column)
             return
         self._newest = max((at for at in (self._newest, figures.newest) if at is not None), default=None)
         if self._newest is None:
             yield RuleVerdict(_FRESHNESS, False, f"no row has a value of {column}")
             return
         seconds = figures.at / 1000 - self._newest / 1_000_000
-        text = f"the newest {column} is {duration(seconds)} old, at most {duration(most.total_seconds())}"
+        age = f"{duration(seconds)} old" if seconds >= 0 else f"{duration(-seconds)} in the future"
+        text = f"the newest {column} is {age}, at most {duration(most.total_seconds())}"
         yield RuleVerdict(_FRESHNESS, seconds <= most.total_seconds(), text, seconds)

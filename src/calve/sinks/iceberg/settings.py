@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -173,6 +173,14 @@ class IcebergSettings(CreationSettings, RowSettings):
     def target_branch(self) -> str:
         """The branch that gets the commits of a table."""
         return self.publish.branch if self.publish else self.branch or "main"
+
+    @property
+    def gated_branch(self) -> tuple[Hashable, object] | None:
+        """See `SinkSettings`."""
+        if self.dynamic:
+            return None
+        own = self.of(self.table_identifier)
+        return (frozenset((self.catalog or {}).items()), self.table_identifier, own.target_branch), own.publish
 
     @property
     def changes(self) -> bool:

@@ -50,6 +50,15 @@ def test_main_that_somebody_changed_is_not_moved_even_by_force_after_snapshots_h
     assert cut.pointed == ([("main", 3)] if is_ahead else [])
 
 
+def test_a_branch_that_is_cleared_does_not_empty_main_before_new_rows_hold() -> None:
+    few = Publishing(Begun(1, 1, []), "audit", CommitGate(min_rows=10)).summary([])  # type: ignore[arg-type]
+    begun: Any = Begun(1, 1, [(2, "delete", {"deleted-records": "9"}), (3, "replace", {}), (4, "append", few)])
+    assert publish(begun, "audit", CommitGate(min_rows=10)).commits == 3
+    assert begun.pointed == []
+    publish(begun, "audit", CommitGate(max_null_share={"note": 0.5}))
+    assert begun.pointed == [("main", 4)]
+
+
 def test_the_first_commit_of_a_branch_notes_the_main_that_it_begins_from() -> None:
     begun: Any = Begun(1, None, [], has_branch=False)
     assert json.loads(Publishing(begun, "audit", CommitGate(min_rows=1)).summary([])["calve.gate"])["main"] == 1

@@ -47,6 +47,11 @@ def parsed(publish: Any, **more: Any) -> IcebergSettings:
             {"partial_updates": "keep", "upsert": True, "identifier_columns": ["id"]},
             "publish: does not go with partial_updates: keep",
         ),
+        (
+            RULES,
+            {"write_mode": "copy-on-write", "upsert": True, "identifier_columns": ["id"]},
+            "publish: does not go with write_mode: copy-on-write",
+        ),
         ({"when": {"max_null_share": {"gone": 0.1}}}, {"schema": COLUMNS}, "schema.columns has no column gone"),
         ({"when": {"max_null_share": {"tags": 0.1}}}, {"schema": COLUMNS}, "tags is list<string>, whose NULLs"),
         (

@@ -21,7 +21,7 @@ def commit(rows: int, nulls: int = 0, age_seconds: float | None = 0.0) -> Figure
     return Figures(at=NOW, rows=rows, nulls={"a": nulls}, newest=newest)
 
 
-def judge(gate: CommitGate, *commits: Figures | int) -> Judge:
+def judge(gate: CommitGate, *commits: Figures | int | None) -> Judge:
     return Judge(gate, enumerate(commits, 1))
 
 
@@ -65,6 +65,16 @@ def test_rows_that_nobody_judged_keep_back_what_comes_and_files_with_the_same_ro
     judged = judge(NULLS, 7, commit(10))
     assert (judged.publishable, judged.rows, words(judged)["judged"]) == (None, 17, "fails")
     assert judge(NULLS, commit(10), 0).publishable == 2
+
+
+def test_deletes_that_are_a_snapshot_of_their_own_are_published_only_with_rows_that_hold() -> None:
+    gate = CommitGate(min_rows=10)
+    judged = judge(gate, commit(10), None, 0, commit(4))  # e.g. a reload clears the table, or a MERGE deletes by key
+    assert (judged.publishable, judged.commits, words(judged)) == (1, 3, {"min_rows": "waits"})
+    assert judge(gate, commit(10), None, 0, commit(4), commit(6)).publishable == 5
+    alone = judge(gate, commit(10), None)
+    assert (alone.publishable, alone.commits, words(alone)) == (1, 1, {"deletes": "waits"})
+    assert not alone.verdicts["deletes"].blocks
 
 
 def test_a_table_without_the_columns_of_a_rule_is_published_and_the_verdict_says_so() -> None:

@@ -141,11 +141,12 @@ def _fault(waiting: WaitingSnapshots, branch: str) -> str:
     return f"snapshots that waited on {branch} have expired, and with them what was found of them" * waiting.is_cut
 
 
-def _figures(waiting: WaitingSnapshots) -> Iterator[tuple[int, Figures | int]]:
-    """Yield the snapshots that wait, each with its figures, or with its rows if it has none."""
+def _figures(waiting: WaitingSnapshots) -> Iterator[tuple[int, Figures | int | None]]:
+    """Yield the snapshots that wait as `Judge` takes them."""
     for snapshot, operation, summary in waiting.line:
-        figures = _figures_in(summary)
-        yield snapshot, _rows(operation, summary) if figures is None else figures
+        rows = _rows(operation, summary)
+        unjudged = rows if rows or not _changes(operation, summary) else None
+        yield snapshot, _figures_in(summary) or unjudged
 
 
 def _figures_in(summary: Mapping[str, str]) -> Figures | None:

@@ -105,6 +105,7 @@ class RuleVerdict(msgspec.Struct, frozen=True):
 _ROWS = "min_rows"
 _FRESHNESS = "freshness"
 _JUDGED = "judged"
+_DELETES = "deletes"
 
 
 def _no_column(rule: str, column: str) -> RuleVerdict:
@@ -117,7 +118,8 @@ class Judge:
 
     Args:
         gate: The rules.
-        waiting: The snapshots, each with its figures, or with its rows if it has none.
+        waiting: The snapshots, each with its figures, or with its rows if it has none; None: it only deletes rows. Then
+            it is published with the next one that has figures: its rows may replace those.
 
     Attributes:
         publishable: The last snapshot up to which all rules hold; None: there is none.
@@ -126,7 +128,7 @@ class Judge:
         verdicts: What each rule says after the last commit; one that blocks stays.
     """
 
-    def __init__(self, gate: CommitGate, waiting: Iterable[tuple[int, Figures | int]] = ()) -> None:
+    def __init__(self, gate: CommitGate, waiting: Iterable[tuple[int, Figures | int | None]] = ()) -> None:
         self._gate = gate
         self._begin()
         self.publishable: int | None = None
@@ -139,13 +141,18 @@ class Judge:
         self.verdicts: dict[str, RuleVerdict] = {}
         self.commits = self.rows = 0
 
-    def add(self, figures: Figures | int, snapshot: int = 0) -> list[RuleVerdict]:
+    def add(self, figures: Figures | int | None, snapshot: int = 0) -> list[RuleVerdict]:
         """Judge one more snapshot; return what each rule says of it and of those that are judged with it."""
         if not self.commits:
             self._begin()
         self.commits += 1
-        self.rows += figures if isinstance(figures, int) else figures.rows
-        rules = self._unknown(figures) if isinstance(figures, int) else self._known(figures)
+        if isinstance(figures, Figures):
+            self.rows += figures.rows
+            self.verdicts.pop(_DELETES, None)
+            rules = self._known(figures)
+        else:
+            self.rows += figures or 0
+            rules = self._unknown(figures)
         verdicts = [msgspec.structs.replace(verdict, snapshot=snapshot) for verdict in rules]
         for verdict in verdicts:
             before = self.verdicts.get(verdict.rule)
@@ -154,9 +161,11 @@ class Judge:
             self.publishable, self.commits, self.rows = snapshot, 0, 0
         return verdicts
 
-    def _unknown(self, rows: int) -> Iterator[RuleVerdict]:
-        """Judge a snapshot without figures; one that adds no rows changes nothing."""
-        if rows:
+    def _unknown(self, rows: int | None) -> Iterator[RuleVerdict]:
+        """Judge a snapshot without figures; one that adds no rows, and deletes none, changes nothing."""
+        if rows is None:
+            yield RuleVerdict(_DELETES, None, "deletes alone are published with the next commit")
+        elif rows:
             yield RuleVerdict(_JUDGED, False, f"{many(rows, 'row')} of a commit that nobody has judged", rows)
 
     def _known(self, figures: Figures) -> Iterator[RuleVerdict]:

@@ -12,6 +12,7 @@ from pyiceberg.schema import Schema
 
 from calve.commit.figures import column_fault
 from calve.convert.row_checks import column_type
+from calve.record.target import COPY_ON_WRITE
 from calve.table.definition import schema_from_columns
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ def publish_faults(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
             "publish",
             "does not go with partial_updates: keep, whose rows are made by the commit, after they are judged",
         )
+    if settings.write_mode == COPY_ON_WRITE:
+        yield "publish", "does not go with write_mode: copy-on-write, which writes older rows again: nobody judges them"
     others = {*settings.metadata_columns, *([settings.overflow.column] if settings.overflow else [])}
     declared = schema_from_columns(settings.columns) if settings.schema else None
     for place, name, is_time in _columns(settings):

@@ -51,7 +51,8 @@ def test_main_that_somebody_changed_is_not_moved_even_by_force_after_snapshots_h
 
 
 def test_a_branch_that_is_cleared_does_not_empty_main_before_new_rows_hold() -> None:
-    few = Publishing(Begun(1, 1, []), "audit", CommitGate(min_rows=10)).summary([])  # type: ignore[arg-type]
+    before: Any = Begun(1, 1, [])
+    few = Publishing(before, "audit", CommitGate(min_rows=10)).summary([])
     begun: Any = Begun(1, 1, [(2, "delete", {"deleted-records": "9"}), (3, "replace", {}), (4, "append", few)])
     assert publish(begun, "audit", CommitGate(min_rows=10)).commits == 3
     assert begun.pointed == []

@@ -10,6 +10,7 @@ import pytest
 from pyiceberg.schema import Schema
 from pyiceberg.types import NestedField, StringType
 
+from calve.cli.publish import _gate
 from calve.errors import UnsupportedError
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import SettingsErrors, parse_text
@@ -79,6 +80,12 @@ def test_each_table_has_the_branch_and_the_rules_of_its_own_entry() -> None:
     assert (publish.gate.min_rows, publish.gate.time_column, publish.gate.max_age) == (0, "at", timedelta(hours=2))
     assert settings.limits is not None
     assert settings.limits.keeps_waiting
+
+
+def test_calve_publish_takes_the_rules_of_the_sink_that_names_the_table() -> None:
+    dynamic = parsed({"branch": "check", "when": {"min_rows": 9}}, table_identifier="ns.${/kind}")
+    branch, gate = _gate("ns.t", [dynamic, parsed(RULES)], {"branch": None, "pipelines": "x.yaml"})
+    assert (branch, gate.min_rows) == ("audit", 5)
 
 
 def test_a_table_without_the_column_of_a_rule_is_refused_at_the_start() -> None:

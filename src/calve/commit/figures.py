@@ -34,14 +34,11 @@ def figures_of(gate: CommitGate, schema: Schema, files: Iterable[ContentFile], a
     """
     added = [file for file in files if file.is_data]
     columns, time = _judged(gate, schema)
+    nulls = {name: [_nulls(file, field.field_id) for file in added] for name, field in columns.items()}
     return Figures(
         at=at_ms,
         rows=sum(file.record_count for file in added),
-        nulls={
-            name: sum(counts)
-            for name, field in columns.items()
-            if None not in (counts := [_nulls(file, field.field_id) for file in added])
-        },
+        nulls={name: sum(filter(None, counts)) for name, counts in nulls.items() if None not in counts},
         newest=max((at for file in added if time and (at := _newest(file, time)) is not None), default=None),
         main=main,
         absent=_absent(gate, schema),

@@ -18,8 +18,8 @@ import msgspec
 
 from calve import structs
 from calve.catalog.attempt import Attempt, WaitingSnapshots
-from calve.commit.figures import figures_of
 from calve.record.content_file import ContentFile
+from calve.record.figures import figures_of
 from calve.table.gate import CommitGate, Figures, Judge, RuleVerdict
 
 __all__ = ["FIGURES", "MAIN", "VERDICT", "PublishOutcome", "Publishing", "follow_main", "publish", "rows_of"]

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from calve.commit.figures import figures_of_rows
 from calve.compiled.library import load
 from calve.event.columns import EVENT, ORDER
 from calve.event.reject import rejects_table
+from calve.record.figures import figures_of_rows
 from calve.record.target import apart
 from calve.sinks.iceberg.draft import needed_fields
 from calve.sinks.iceberg.task_tables import TaskTables

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyiceberg.schema import Schema
 
-from calve.commit.figures import column_fault
 from calve.convert.row_checks import column_type
+from calve.record.figures import column_fault
 from calve.record.target import COPY_ON_WRITE
 from calve.table.definition import schema_from_columns
 

@@ -13,8 +13,8 @@ from msgspec import structs
 from pyiceberg import types as iceberg
 from pyiceberg.schema import Schema
 
-from calve.commit.figures import column_fault, figures_of, figures_of_rows
 from calve.record.content_file import Bounds, Counts
+from calve.record.figures import column_fault, figures_of, figures_of_rows
 from calve.table.gate import CommitGate, Figures
 from kit.content_files import data_file
 

@@ -141,3 +141,28 @@ def test_a_load_is_not_left_half_written_without_a_word(world: World, settings: 
     assert "on_lost_position: reload" in error.value.hint
     reloaded = world.started(first.position, on_lost_position="reload", **settings)
     assert parts(batches(reloaded, first.position)) == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("wrong", [{"load_id": "b"}, {"load_id": "old"}, {"options": {"dbtable": "u"}}])
+def test_a_start_that_is_refused_keeps_the_rows_of_the_load_that_is_half_written(world: World, wrong: Any) -> None:
+    (old,) = [batch for batch in batches(world.started(None, load_id="old"), None) if not batch.waiting]
+    world.started(None, load_id="old").acknowledge(old)
+    first, *_ = batches(world.started(old.position), old.position)
+    with pytest.raises(CalveError, match="written"):
+        world.started(first.position, **wrong)
+    assert parts(batches(world.started(first.position), first.position)) == ["2"], "the user brings the option back"
+
+
+def test_a_reload_that_is_killed_before_its_first_batch_is_not_taken_for_the_load_before_it(world: World) -> None:
+    first, *_ = batches(world.started(None), None)
+    world.frames.kept.clear()
+    world.started(first.position, on_lost_position="reload")._read()  # killed here: the ledger has the first attempt
+    with pytest.raises(PositionLostError, match="its rows are not in the state"):
+        world.started(first.position)
+    again = world.started(first.position, on_lost_position="reload")
+    [second, last] = batches(again, first.position)
+    assert parts([second, last]) == ["0", "1", "2"]
+    resumed = world.started(second.position)
+    assert parts(batches(resumed, second.position)) == ["2"]
+    resumed.acknowledge(last)
+    assert not world.frames.kept

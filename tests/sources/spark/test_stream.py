@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from calve.errors import SettingsError
+from calve.errors import SettingsError, SourceError, SourceUnavailableError
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.sources.source import Split
-from calve.sources.spark import stream
-from calve.sources.spark.checkpoint import CheckpointState, mismatch
+from calve.sources.spark import checkpoint, formats, stream
+from calve.sources.spark.checkpoint import Checkpoint, CheckpointState, mismatch
 from calve.sources.spark.settings import SparkSettings
 from calve.sources.spark.stream import SparkStream
 from calve.state.local_folder import LocalFolder
@@ -123,3 +124,57 @@ def test_a_state_on_an_object_store_needs_a_place_for_the_checkpoint(monkeypatch
 def test_options_without_an_effect_are_refused(options: str, said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         parse_text(YAML.format(options), PLUGINS)
+
+
+@pytest.mark.parametrize("held", [-1, 5])
+def test_a_stream_that_somebody_else_stopped_does_not_idle_silently(held: int) -> None:
+    run = object.__new__(stream._StreamRun)
+    run._last = 4
+    run._handoff = SimpleNamespace(epoch=lambda millis: held)
+    run._query = SimpleNamespace(isActive=lambda: False, awaitTermination=lambda: None)
+    if held == 5:
+        assert run.next(0) == 5
+        return
+    with pytest.raises(SourceUnavailableError, match="was stopped, and not by its pipeline") as error:
+        run.next(0)
+    assert "checkpoint" in error.value.hint
+
+
+def test_the_names_in_the_folder_of_a_checkpoint_are_made_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    monkeypatch.setattr(checkpoint.durable, "sync", synced.append)
+    (tmp_path / "metadata").write_text("{}")
+    Checkpoint(SimpleNamespace(jvm=None, hadoop=None), f"file:{tmp_path}").sync()
+    assert {*synced} == {tmp_path, tmp_path / "metadata"}
+
+
+@pytest.mark.parametrize("other", ["cp/", "./cp", "file:{}/cp", "file://{}/cp", "{}/x/../cp"])
+def test_two_pipelines_cannot_have_one_checkpoint_however_it_is_written(
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    first, second = (
+        next(iter(SparkSettings(format="rate", checkpoint=text).claims("p"))) for text in ("cp", other.format(tmp_path))
+    )
+    assert first.clashes(second)
+    (elsewhere,) = SparkSettings(format="rate", checkpoint="s3a://bucket/cp").claims("p")
+    assert elsewhere.thing == ("checkpoint", "s3a://bucket/cp")
+    assert not first.clashes(elsewhere)
+
+
+@pytest.mark.parametrize(
+    ("cause", "kind"),
+    [
+        ("java.net.SocketException", SourceUnavailableError),
+        ("com.fasterxml.jackson.core.JsonProcessingException", SourceError),
+        ("java.io.FileNotFoundException", SourceError),
+    ],
+)
+def test_a_line_that_is_no_json_is_not_tried_again_forever(
+    cause: str, kind: type[SourceError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(formats, "java_exception", lambda error: SimpleNamespace(getCondition=lambda: None))
+    monkeypatch.setattr(formats, "caused_by", lambda error, *names: bool({cause, "java.io.IOException"} & {*names}))
+    assert type(formats.failure(ValueError("x"), SparkSettings(format="json"))) is kind

@@ -73,7 +73,8 @@ class Checkpoint:
         if not self.location.startswith("file:"):
             return
         newest_ns = self._synced_ns
-        for path in Path(self.location.removeprefix("file:")).rglob("*"):
+        root = Path(self.location.removeprefix("file:"))
+        for path in (root, *root.rglob("*")):
             with contextlib.suppress(FileNotFoundError):  # Spark removes old files meanwhile
                 newest_ns = max(newest_ns, self._sync_changed(path))
         self._synced_ns = newest_ns

@@ -22,7 +22,8 @@ _NOT_READ = "_LEGACY_ERROR_TEMP_1135"
 """Spark's condition for a source that only streams."""
 _NOT_FOUND = ("DATA_SOURCE_NOT_FOUND", "_LEGACY_ERROR_TEMP_1140")
 """Its conditions for a format without a class; the second one for its own that are not among its jars."""
-_MISSING = "java.io.FileNotFoundException"
+_LASTING = ("java.io.FileNotFoundException", "com.fasterxml.jackson.core.JsonProcessingException")
+"""Failures of the class IOException that each try has."""
 _PASSING = (
     "java.io.IOException",
     "java.io.UncheckedIOException",
@@ -75,7 +76,7 @@ def failure(error: Exception, settings: SparkSettings) -> SourceError | EngineEr
         hint = f"Set `read: {other}`, if it offers that"
         return SourceError(f"{name} cannot be read as a {settings.read}: {reason}", step="read", target=name, hint=hint)
     message = f"Spark cannot read {name}: {reason}"
-    if caused_by(error, *_PASSING) and not caused_by(error, _MISSING):
+    if caused_by(error, *_PASSING) and not caused_by(error, *_LASTING):
         hint = "Calve tries again; check that the server is up, and `options`"
         return SourceUnavailableError(message, step="read", target=name, hint=hint)
     return SourceError(message, step="read", target=name, hint=_DRIVER if name == "jdbc" else _OPTIONS)

@@ -45,7 +45,6 @@ class SparkLoad:
         self.reader = FrameReader((folder / "frames").absolute().location, storage)
         self._frames = Frames(folder / "frames", storage)
         self._settings, self._folder, self._pipeline = settings, folder, pipeline
-        self._name = file_name([settings.load_id, settings.fingerprint])
         self._is_loaded = False
         self._splits: list[Split] | None = None
         self._attempt = 1
@@ -65,24 +64,30 @@ class SparkLoad:
             SettingsError: A load with this id was of something else.
             PositionLostError: Another load is begun, or its rows are not in the state.
         """
-        kept = {split.body["frame"] for planned in pending for split in planned.splits}
-        self._frames.keep_only({self._name, *kept})
         stored = (self._folder / _LOADED).get(file_name([self._settings.load_id]))
         if stored is not None:
             self._check_same(stored.content.decode())
         self._is_loaded = stored is not None
-        if position is None or self._is_loaded:
-            return
+        if position is not None:
+            self._go_on(position)
+        # only now: a start that is refused because of a load that is half written keeps its rows
+        kept = {split.body["frame"] for planned in pending for split in planned.splits}
+        self._frames.keep_only(kept if self._is_loaded else {self._name, *kept})
+
+    def _go_on(self, position: Position) -> None:
         is_open = position["part"] < position["parts"]
-        if position["load"] == self._settings.load_id:
+        if position["load"] != self._settings.load_id:
+            if is_open:
+                message = (
+                    f"the load {position['load']} has written only {position['part']} of {position['parts']} parts"
+                )
+                self._lost(message, f"Set `load_id: {position['load']}` and run it to its end")
+        elif not self._is_loaded:
             self._check_same(position["of"])
             self._attempt = position["attempt"]
             if is_open and not self._frames.has(self._name):
                 self._lost("its rows are not in the state", "Bring the state back")
                 self._attempt += 1
-        elif is_open:
-            message = f"the load {position['load']} has written only {position['part']} of {position['parts']} parts"
-            self._lost(message, f"Set `load_id: {position['load']}` and run it to its end")
 
     def backlog(self, position: Position | None) -> Backlog:
         """Return whether there is something to load; its size is unknown before Spark has read it."""
@@ -111,7 +116,11 @@ class SparkLoad:
         position = planned.position
         if position["part"] == position["parts"]:
             (self._folder / _LOADED).put(file_name([position["load"]]), position["of"].encode())
-            self._frames.remove({file_name([position["load"], position["of"]])})
+            self._frames.remove({_frame_name(position["load"], position["of"], position["attempt"])})
+
+    @property
+    def _name(self) -> str:
+        return _frame_name(self._settings.load_id, self._settings.fingerprint, self._attempt)
 
     def _read(self) -> list[Split]:
         engine = session.start()
@@ -147,3 +156,8 @@ class SparkLoad:
             hint += ". Set on_lost_position: reload to load all of it now, whatever is written of it"
             raise PositionLostError(message, step="read", target=self._pipeline, hint=hint)
         Log(self._pipeline).warning(f"{message}; it loads all the same, as on_lost_position says")
+
+
+def _frame_name(load: str, of: str, attempt: int) -> str:
+    """Return the name of the rows of a load; each attempt has rows of its own, in other parts."""
+    return file_name([load, of, attempt] if attempt > 1 else [load, of])

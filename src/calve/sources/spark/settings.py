@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from calve.credentials import is_secret_key
@@ -103,7 +105,10 @@ class SparkSettings(SourceSettings):
         """Yield the checkpoint."""
         if self.checkpoint:
             clash = f"writes its checkpoint into {self.checkpoint}; set another `checkpoint`"
-            yield Claim("checkpoint", ("checkpoint", self.checkpoint.rstrip("/")), clash)
+            folder = self.checkpoint.removeprefix("file:")
+            is_uri = ":/" in folder
+            place = folder.rstrip("/") if is_uri else os.path.normpath(Path(folder).expanduser().absolute())
+            yield Claim("checkpoint", ("checkpoint", place), clash)
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse options that would have no effect."""

@@ -16,7 +16,7 @@ from calve.engine import session
 from calve.engine.engine import Engine
 from calve.engine.java.compiled import java_class
 from calve.engine.java.errors import JAVA_ERRORS
-from calve.errors import PositionLostError, SettingsError, SourceError
+from calve.errors import PositionLostError, SettingsError, SourceError, SourceUnavailableError
 from calve.observe.log import Log
 from calve.sources.source import Backlog, Planned, Position
 from calve.sources.spark.checkpoint import Checkpoint, mismatch
@@ -193,9 +193,14 @@ class _StreamRun:
         """Return the number of the batch that waits, after a while if Spark still looks for one; -1: none.
 
         Raises:
-            SourceError: The stream has failed.
+            SourceError: The stream has failed, or was stopped by somebody else.
         """
-        while (epoch := self._held(wait_millis)) == _NO_BATCH and self._is_active():
+        while (epoch := self._held(wait_millis)) == _NO_BATCH:
+            if not self._is_active():
+                hint = (
+                    "Only one pipeline may have the checkpoint: Spark stops the older of two streams. It starts again"
+                )
+                raise SourceUnavailableError("The stream was stopped, and not by its pipeline", step="read", hint=hint)
             if not (wait_millis and self._query.status().isDataAvailable()):
                 break
         return epoch

@@ -145,6 +145,46 @@ def test_tags_of_a_schema_s_metadata_count_by_the_last_name_of_their_paths(regis
     assert events(masked(registry, "avro", value).rows) == [{"ssn": "***", "name": "***", "n": "n"}]
 
 
+PII = {"type": "string", "confluent:tags": ["PII"]}
+TAGGED = {"properties": {"a": PII}}
+LIST = {"$ref": "#/definitions/list"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "value", "shown"),
+    [
+        ({"description": "d", "oneOf": [PII, {"type": "integer"}]}, CANARY, "***"),
+        ({"type": ["object", "string"], **TAGGED}, {"a": CANARY}, "***"),
+        ({"type": "object", "oneOf": [TAGGED, {"properties": {"b": {}}}]}, {"a": CANARY}, "***"),
+        (
+            {"type": "object", "properties": {"a": {}}, "anyOf": [TAGGED, {"properties": {"b": {}}}]},
+            {"a": CANARY},
+            {"a": "***"},
+        ),
+        (LIST, {"a": CANARY, "next": {"a": CANARY}}, {"a": "***", "next": "***"}),
+        ({"type": "array", "items": [PII]}, [CANARY], "***"),
+        ({"type": "object", "patternProperties": {".*": PII}}, {"a": CANARY}, "***"),
+        ({"type": "object", "properties": {"b": {}}, "additionalProperties": PII}, {"a": CANARY}, "***"),
+        ({"if": {}, "then": {"$ref": "#/definitions/tagged"}, "default": {"$ref": "#/nowhere"}}, CANARY, "***"),
+    ],
+)
+def test_a_tag_of_json_schema_without_a_field_of_its_own_hides_what_it_is_in(
+    declared: Any, value: Any, shown: Any, registry: Registry
+) -> None:
+    definitions = {"tagged": PII, "list": {"type": "object", "properties": {"a": PII, "next": LIST}}}
+    kind = {"type": "object", "definitions": definitions, "properties": {"id": {"type": "integer"}, "v": declared}}
+    number = registry.register("s", kind, kind="JSON")
+    rows = masked(registry, "json_schema", framed(number, json.dumps({"id": 1, "v": value}).encode())).rows
+    assert events(rows) == [{"id": 1, "v": shown}]
+    assert CANARY not in str(rows.to_pydict())
+
+
+def test_a_tag_of_fields_without_names_hides_all_fields_of_the_event(registry: Registry) -> None:
+    kind = {"type": "object", "properties": {"id": {"type": "string"}}, "patternProperties": {"^x": PII}}
+    value = framed(registry.register("s", kind, kind="JSON"), json.dumps({"id": "1", "x1": CANARY}).encode())
+    assert events(masked(registry, "json_schema", value).rows) == [{"id": "***", "x1": "***"}]
+
+
 def test_a_letter_that_is_masked_keeps_its_masks(registry: Registry) -> None:
     letter = pa.table({EVENT: [b'{"email":"***"}'], MASKED: ['["email"]']})
     masks = Masks((MaskColumns(columns=[ColumnMask(tags=["PII"], action="fixed")]),))

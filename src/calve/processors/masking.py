@@ -104,14 +104,14 @@ class Masks:
 
     def of_schema(self, declaration: str | None) -> Masks:
         """Return the masks of rows with a schema: the names of its tagged columns are in the place of tags."""
-        tagged = [] if declaration is None else list(_tagged(field_of(declaration), ""))
+        row = Field("", "struct") if declaration is None else field_of(declaration)
+        tagged = [("*", row.tags), *_tagged(row, "")]
 
         def named(entry: ColumnMask) -> ColumnMask:
             names = [name for name, tags in tagged if not {*tags}.isdisjoint(entry.tags)]
             return replace(entry, names=[*entry.names, *names], tags=[])
 
-        processors = (replace(processor, columns=list(map(named, processor.columns))) for processor in self.processors)
-        return replace(self, processors=tuple(processors))
+        return replace(self, processors=tuple(replace(at, columns=[*map(named, at.columns)]) for at in self.processors))
 
     @property
     def reaches_inside(self) -> bool:

@@ -6,6 +6,8 @@ several types is a string, which holds any JSON: nothing is lost. A schema that 
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,6 +25,9 @@ _DEEPEST = 64
 _MOST_SCHEMAS = 20_000
 """How many schemas are read at most: references to references can multiply without end."""
 _UNIONS = ("oneOf", "anyOf")
+_TAGS = "confluent:tags"
+_READ = frozenset(("properties", "allOf", *_UNIONS, "$ref", "$defs", "definitions", _TAGS))
+"""The keys below which tags are found where they are; `items` and `additionalProperties`, too, if they are objects."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +58,7 @@ class _Facts:
         items: The schemas of an array's items.
         others: The schemas of all properties without a name.
         unions: The alternatives, each of which may hold.
+        others_tagged: Schemas that decide no type, but may have tags.
     """
 
     types: frozenset[str] | None = None
@@ -64,6 +70,7 @@ class _Facts:
     items: list[_Node] = field(default_factory=list)
     others: list[_Node] = field(default_factory=list)
     unions: list[list[_Node]] = field(default_factory=list)
+    others_tagged: list[_Node] = field(default_factory=list)
 
     def add(self, node: _Node) -> None:
         """Add what a schema says itself."""
@@ -72,7 +79,7 @@ class _Facts:
             self.types = types if self.types is None else _both(self.types, types)
         self.formats += [str(schema["format"])] if "format" in schema else []
         self.docs += [doc] if (doc := doc_of(schema.get("description"))) else []
-        self.tags += tags_of(schema.get("confluent:tags"))
+        self.tags += tags_of(schema.get(_TAGS))
         self.defaults += [schema["default"]] if "default" in schema else []
         if isinstance(properties := schema.get("properties"), Mapping):
             for name, schema_of_property in properties.items():
@@ -80,6 +87,8 @@ class _Facts:
         self.items += [node.at(schema["items"])] if isinstance(schema.get("items"), Mapping) else []
         others = schema.get("additionalProperties")
         self.others += [node.at(others)] if isinstance(others, Mapping) and others else []
+        is_read = {key for key in ("items", "additionalProperties") if isinstance(schema.get(key), Mapping)} | _READ
+        self.others_tagged += [node.at(value) for key, value in schema.items() if key not in is_read]
 
     @property
     def kind(self) -> str:
@@ -125,6 +134,7 @@ class _Reader:
         self._document = document
         self._others = others
         self._schemas = 0
+        self._has_tags = any(_TAGS in schema for schema in _schemas([document, *others.values()]))
 
     def row(self) -> Field:
         root = _Node(self._document, self._document, frozenset({(id(self._document), "")}))
@@ -132,14 +142,49 @@ class _Reader:
         fields = self._properties(facts, 0) if facts.kind in ("object", "") else {}
         if not fields:
             raise UnsupportedSchemaError("its values are not objects with properties, so they are no rows")
-        return Field("", "struct", fields=tuple(fields.values()), doc=facts.doc)
+        tags = tuple(dict.fromkeys(self._unplaced_tags(facts, "struct")))
+        return Field("", "struct", fields=tuple(fields.values()), doc=facts.doc, tags=tags)
 
     def _field(self, name: str, nodes: Sequence[_Node], depth: int) -> Field:
         """Return the declaration of a value; what its schemas leave open is a string."""
         facts = self._facts(nodes)
         field = self._typed(name, facts, depth) if depth < _DEEPEST else Field(name, "string")
-        has_note = facts.doc or facts.tags or facts.default is not None
-        return replace(field, doc=facts.doc, default=facts.default, tags=tuple(facts.tags)) if has_note else field
+        is_union = facts.types is None and len(facts.unions) == 1 and depth < _DEEPEST
+        place = "union" if is_union and field.kind != "struct" else field.kind
+        tags = tuple(dict.fromkeys([*facts.tags, *field.tags, *self._unplaced_tags(facts, place)]))
+        return replace(field, doc=facts.doc, default=facts.default, tags=tags)
+
+    def _unplaced_tags(self, facts: _Facts, place: str) -> Iterator[str]:
+        """Yield the tags inside of a value that no declared field has, so that they must be those of the whole value."""
+        if not self._has_tags:
+            return
+        alternatives = [node for union in facts.unions for node in union]
+        unread = list(facts.others_tagged)
+        unread += [] if place == "array" else facts.items
+        unread += [] if place == "map" else facts.others
+        if place == "struct":
+            for node in alternatives:
+                branch = self._facts([node])
+                yield from (*branch.tags, *self._unplaced_tags(branch, "struct"))
+        else:
+            unread += itertools.chain(*facts.properties.values())
+            unread += [] if place == "union" else alternatives
+        yield from self._tags_in(unread)
+
+    def _tags_in(self, nodes: Sequence[_Node]) -> Iterator[str]:
+        """Yield all tags in schemas, and in those that they refer to."""
+        waiting, seen = list(nodes), set[int]()
+        while waiting:
+            node = waiting.pop()
+            if id(node.schema) in seen or not isinstance(node.schema, Mapping | list):
+                continue
+            seen.add(id(node.schema))
+            if isinstance(node.schema, Mapping):
+                yield from tags_of(node.schema.get(_TAGS))
+                with contextlib.suppress(UnsupportedSchemaError):  # what decides no type may refer to nothing
+                    waiting += self._targets(node)
+            values = node.schema.values() if isinstance(node.schema, Mapping) else node.schema
+            waiting += map(node.at, values)
 
     def _typed(self, name: str, facts: _Facts, depth: int) -> Field:
         kind = facts.kind
@@ -163,9 +208,10 @@ class _Reader:
             for branch in union:
                 for name, property_field in self._properties(self._facts([branch]), depth).items():
                     alternatives.setdefault(name, []).append(property_field)
-            fields |= {
-                name: _same(property_field) for name, property_field in alternatives.items() if name not in fields
-            }
+            for name, declared in alternatives.items():
+                field = fields.get(name, _same(declared))
+                tags = dict.fromkeys([*field.tags, *(tag for other in declared for tag in _all_tags(other))])
+                fields[name] = replace(field, tags=tuple(tags)) if name in fields else field
         return fields
 
     def _facts(self, nodes: Sequence[_Node]) -> _Facts:
@@ -179,18 +225,22 @@ class _Reader:
             if self._schemas > _MOST_SCHEMAS:
                 raise UnsupportedSchemaError(f"it has more than {_MOST_SCHEMAS} schemas, with those it refers to")
             facts.add(node)
-            waiting += self._referred(node)
+            referred = self._targets(node)
+            waiting += [target for target in referred if target.opened > node.opened]
+            facts.others_tagged += [target for target in referred if target.opened == node.opened]
             waiting += node.children("allOf")
             for key in _UNIONS:
                 branches = [branch for branch in node.children(key) if not _is_null(branch.schema)]
                 if len(branches) == 1:
                     waiting += branches
-                elif not all(self._facts([branch]).is_open for branch in branches):
+                elif all(self._facts([branch]).is_open for branch in branches):
+                    facts.others_tagged += branches
+                else:
                     facts.unions.append(branches)
         return facts
 
-    def _referred(self, node: _Node) -> list[_Node]:
-        """Return the schema that a schema refers to; nothing within that schema itself."""
+    def _targets(self, node: _Node) -> list[_Node]:
+        """Return the schema that a schema refers to; within that schema itself no reference more is open."""
         reference = node.schema.get("$ref")
         if not isinstance(reference, str):
             return []
@@ -199,8 +249,7 @@ class _Reader:
         target = _target(document, unquote(pointer))
         if target is None:
             raise UnsupportedSchemaError(f"it has no {reference}")
-        key = (id(document), pointer)
-        return [] if key in node.opened else [_Node(target, document, node.opened | {key})]
+        return [_Node(target, document, node.opened | {(id(document), pointer)})]
 
 
 def _target(document: Any, pointer: str) -> Any:

@@ -155,7 +155,7 @@ class _Reader:
         return replace(field, doc=facts.doc, default=facts.default, tags=tags)
 
     def _unplaced_tags(self, facts: _Facts, place: str) -> Iterator[str]:
-        """Yield the tags inside of a value that no declared field has, so that they must be those of the whole value."""
+        """Yield the tags inside of a value that no declared field has, so they must be those of the whole value."""
         if not self._has_tags:
             return
         alternatives = [node for union in facts.unions for node in union]

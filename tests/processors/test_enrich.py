@@ -99,6 +99,14 @@ def test_addresses_that_are_not_found_are_tagged() -> None:
         ({"geoip": {"databases": [__file__], "entries": [{"source": "ip"}]}}, "it is no MaxMind database"),
         (geoip(include_fields=["asn"], exclude_fields=["ip"]), "cannot be combined"),
         ({"translate": {}}, "one of mappings and file must be set"),
+        (
+            {"translate": {"mappings": [{"source": [], "targets": [{"target": "b", "map": {"1": "x"}}]}]}},
+            "needs at least one key",
+        ),
+        (
+            {"translate": {"mappings": [{"source": ["a/b", "c/d"], "targets": [{"target": "b", "map": {"1": "x"}}]}]}},
+            "the keys must name values of one object",
+        ),
         ({"translate": {"file": {"name": "/no.yaml"}}}, "this file cannot be read: No such file"),
         ({"translate": {"file": {"name": "t.yaml", "aws": {"bucket": "b"}}}}, "copy the file from the bucket"),
         (

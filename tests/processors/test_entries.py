@@ -251,3 +251,10 @@ def test_rename_keys_changes_the_case_of_all_keys_but_loses_none(transform: str,
     outcome = run([processor], {"aB": {"cd": 1, "l": [{"Ef": 1}]}, "éa": 2}, {"a": 1, "A": 2}, {"o": {"b": 1, "B": 2}})
     assert outcome.events == [after]
     assert len(outcome.failed) == 2
+
+
+def test_rename_keys_by_a_pattern_loses_no_value_that_it_cannot_put() -> None:
+    add = entries("add_entries", {"key": "z", "value": 1})
+    rename = entries("rename_keys", {"from_key_regex": "x.*", "to_key": "a/b"})
+    [failed] = run([add, rename], {"x1": 1, "a": "text"}).failed
+    assert (failed["field"], failed["event"]) == ("a.b", '{"x1": 1, "a": "text"}')

@@ -374,3 +374,21 @@ def test_dissect_takes_the_last_of_several_spaces_and_cuts_padding(pattern: str,
 def test_key_value_ends_with_a_delimiter_that_matches_nothing() -> None:
     pairs = {"key_value": {"destination": "d", "field_delimiter_regex": ";*", "value_split_characters": "="}}
     assert ran(pairs, {"message": "a;b"}) == [{"message": "a;b", "d": {"a": None, "b": None}}]
+
+
+@pytest.mark.parametrize("name", ["parse_json", "parse_xml", "parse_ion"])
+def test_a_parsed_object_that_cannot_be_put_is_not_lost(name: str) -> None:
+    text = {"parse_json": '{"x":1}', "parse_xml": "<r><x>1</x></r>", "parse_ion": "{x: 1}"}[name]
+    options, event = {"destination": "a/b", "delete_source": True}, {"message": text, "a": "text"}
+    before = {"add_entries": {"entries": [{"key": "z", "value": 1}]}}
+    [failed] = run([before, {name: options}], event).failed
+    assert failed["field"] == "a.b"
+    tagged = run([before, {name: {**options, "tags_on_failure": ["odd"]}}], event)
+    assert (tagged.events, tagged.tags) == ([{**event, "z": 1}], [["odd"]])
+    assert run([before, {name: {**options, "handle_failed_events": "skip"}}], event).events == [{**event, "z": 1}]
+
+
+@pytest.mark.parametrize("text", ["a,a\n1,2", "a b,a!b\n1,2"])
+def test_csv_loses_no_value_of_two_columns_with_one_key(text: str) -> None:
+    [failed] = run([{"csv": {"multiline": True, "normalize_keys": True}}], {"message": text}).failed
+    assert failed["reason"].endswith("two columns have this key")

@@ -154,3 +154,26 @@ def test_a_value_of_another_kind_makes_a_dead_letter_or_a_tag(processor: dict[st
     assert ([one["field"] for one in found.failed], len(found.texts)) == ([field], 2)
     [(name, options)] = processor.items()
     assert run([{name: {**options, "tags_on_failure": ["odd"]}}], {"a": 1}).tags == [["odd"]]
+
+
+@pytest.mark.parametrize("name", ["flatten", "map_to_list"])
+def test_an_event_whose_target_cannot_be_put_is_tagged_with_all_its_entries(name: str) -> None:
+    options = {"source": "s", "target": "a/b", "remove_processed_fields": True, "tags_on_failure": ["odd"]}
+    before = {"add_entries": {"entries": [{"key": "z", "value": 1}]}}
+    tagged = run([before, {name: options}], {"s": {"k": 1}, "a": "text"})
+    assert (tagged.events, tagged.tags) == ([{"s": {"k": 1}, "a": "text", "z": 1}], [["odd"]])
+
+
+def test_flatten_keeps_excluded_values_beside_flat_ones() -> None:
+    options = {"source": "s", "target": "s", "exclude_keys": ["x"]}
+    event = {"s": {"k": {"l": 1}, "x": {"y": 2}}}
+    for removes in (False, True):
+        after = ran({"flatten": {**options, "remove_processed_fields": removes}}, event)
+        assert after == [{"s": {"k.l": 1, "x": {"y": 2}}}]
+
+
+@pytest.mark.parametrize("event", [{"a.b": 2, "a": {"b": 1}}, {"c.x": 3, "c": [{"x": 1}]}])
+def test_flatten_loses_no_value_whose_key_another_one_has(event: Any) -> None:
+    options = {"source": "", "target": "", "remove_list_indices": True, "remove_brackets": True}
+    [failed] = run([{"flatten": options}], event).failed
+    assert failed["reason"].endswith("two values would get this key")

@@ -180,3 +180,9 @@ def test_a_replacement_means_what_it_means_in_java(regex: str, to: str, after: s
 def test_a_replacement_that_java_refuses_is_refused(to: str) -> None:
     with pytest.raises(SettingsErrors, match="is not a group of the pattern"):
         plugins({"substitute_string": {"entries": [{"source": "s", "from": "(?<n>a)", "to": to}]}})
+
+
+def test_a_text_with_every_character_that_could_mark_a_match_is_split() -> None:
+    text = "".join(map(chr, (0, *range(0xE000, 0xF900), *range(0xF0000, 0xF1000))))
+    processor = {"split_string": {"entries": [{"source": "s", "delimiter_regex": ","}]}}
+    assert ran(processor, {"s": f"{text},{text}"}, {"s": "a,b"}) == [{"s": [text, text]}, {"s": ["a", "b"]}]

@@ -120,3 +120,5 @@ def test_an_s3_source_takes_objects_of_a_time() -> None:
     assert [settings.is_chosen(settings.buckets[0].bucket, time) for time in times] == [False, True, True, False, False]
     with pytest.raises(SettingsErrors, match="is no time"):
         parsed({"s3": {"scan": {**scan, "start_time": "yesterday"}}})
+    with pytest.raises(SettingsErrors, match=r"buckets\[0\].bucket: end_time is not after start_time"):
+        parsed({"s3": {"scan": {**scan, "start_time": "2026-02-01T00:00:00"}}})

@@ -310,7 +310,9 @@ class RenameEntry:
         is_changed = False
         for name in [name for name in event if matches(name)]:
             if to.parts != (name,):
-                is_changed |= to.put(event, event.pop(name))
+                if not to.put(event, event.pop(name)):
+                    raise ProcessorError("a value on the way to this key is not an object", to.dotted)
+                is_changed = True
             if not self.overwrite_if_to_key_exists:
                 break
         return is_changed

@@ -90,7 +90,13 @@ class ParseText:
         value = self._pointed_at(parsed, event, target is None)
         if self.delete_source:
             source.pop(event)
-        return self._put(target, event, value)
+        if self._put(target, event, value):
+            return True
+        if self.delete_source:
+            source.put(event, text)
+        if self.handle_failed_events:
+            return False
+        raise ProcessorError("a value on the way to this key is not an object", self.destination or "")
 
     def _pointed_at(self, parsed: Event, event: Event, is_root: bool) -> Event:
         """Return the value at the pointer with its name; all, if there is no pointer or nothing there."""
@@ -105,9 +111,8 @@ class ParseText:
 
     def _put(self, target: FieldKey | None, event: Event, value: Event) -> bool:
         if target is not None:
-            if self.overwrite_if_destination_exists or target.get(event) is MISSING:
-                target.put(event, value)
-            return True
+            is_kept = not self.overwrite_if_destination_exists and target.get(event) is not MISSING
+            return is_kept or target.put(event, value)
         for name, item in value.items():
             if self.overwrite_if_destination_exists or name not in event:
                 event[name] = item
@@ -206,9 +211,14 @@ class ParseCsv:
         return parts
 
     def _put(self, event: Event, names: list[str], values: list[str]) -> None:
+        entries: Event = {}
         for number, value in enumerate(values):
             name = names[number] if number < len(names) else f"column{number + 1}"
-            event[normalized_key(name) if self.normalize_keys else name] = value
+            key = normalized_key(name) if self.normalize_keys else name
+            if key in entries:
+                raise ProcessorError("two columns have this key", key)
+            entries[key] = value
+        event.update(entries)
 
     def _values(self, text: str, key: FieldKey) -> list[str]:
         return [value for row in self._read([text], key) for value in row]

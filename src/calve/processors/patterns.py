@@ -6,6 +6,7 @@ Data Prepper's are Java's. Lookaround, backreferences and possessive quantifiers
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,8 +29,6 @@ __all__ = [
 _REFERENCE = re.compile(r"\\(.|$)|\$(\d+)|\$\{(\w+)\}|\$", re.DOTALL)
 _NAMED = re.compile(r"(\\.|\[(?:\\.|[^\]\\])+\]|\(\?)(?:<(?=[A-Za-z]))?", re.DOTALL)
 """An escape, a class of characters, or what begins a group; then the rest of the beginning of a named one."""
-_MARKS = tuple(map(chr, (0, *range(0xE000, 0xF900), *range(0xF0000, 0xF1000))))
-"""Characters without a meaning; one that no text has is put around matches."""
 _MEMO = 10_000
 """The most answers that a matcher remembers."""
 
@@ -99,7 +98,9 @@ def split_all(texts: Sequence[str], regex: str) -> list[list[str]]:
 
 def split_matches(texts: Sequence[str], regex: str) -> list[list[str]]:
     """Split each text around every match: text, match, text, match, …, text."""
-    mark = next(mark for mark in _MARKS if not any(mark in text for text in texts))
+    mark = "\0"  # no text has what is put around matches
+    while any(mark in text for text in texts):
+        mark = f"\0{secrets.token_hex(16)}\0"
     return [text.split(mark) for text in replace_all(texts, regex, f"{mark}\\0{mark}")]
 
 

@@ -37,6 +37,20 @@ def _entries(event: Event, source: FieldKey | None) -> Event | None:
     return entries
 
 
+def _replace(event: Event, source: FieldKey | None, entries: Event, before: Event, target: FieldKey, new: Any) -> None:
+    """Put a new value after entries of an object were deleted.
+
+    Raises:
+        ProcessorError: That is not possible; the object is again as before.
+    """
+    if not target.put(event, new):
+        entries.clear()
+        entries.update(before)
+        if source is not None:
+            source.put(event, entries)
+        raise ProcessorError("a value on the way to this key is not an object", target.dotted)
+
+
 @dataclass(frozen=True)
 class Flatten:
     """Makes the values of nested objects and lists entries of one object, as `a.b[0].c`."""
@@ -85,17 +99,21 @@ class Flatten:
         kept: dict[Path, Any] = dict.fromkeys((key.parts for key in excluded), MISSING)
         for name, value in entries.items():
             self._add(flat, kept, name, value, (name,))
+        spared = [(key, kept[key.parts]) for key in excluded if kept[key.parts] is not MISSING]
+        if target is not None and source is not None and target.parts == source.parts:
+            for key, value in spared:
+                key.put(flat, value)
+        before = entries.copy()
         if self.remove_processed_fields:
             entries.clear()
-            for key in excluded:
-                if kept[key.parts] is not MISSING:
-                    key.put(entries, kept[key.parts])
+            for key, value in spared:
+                key.put(entries, value)
             if source is not None and not entries:
                 source.pop(event)
         if target is None:
             event.update(flat)
-        elif not target.put(event, flat):
-            raise ProcessorError("a value on the way to this key is not an object", target.dotted)
+        else:
+            _replace(event, source, entries, before, target, flat)
         return True
 
     def _add(self, flat: Event, kept: dict[Path, Any], name: str, value: Any, path: Path) -> None:
@@ -107,6 +125,9 @@ class Flatten:
             name: The name of the value.
             value: The value.
             path: The keys of the objects that lead to it; empty: it is inside of a list.
+
+        Raises:
+            ProcessorError: Two values would have the same name, so that one would be lost.
         """
         if path in kept:
             kept[path] = value
@@ -119,8 +140,10 @@ class Flatten:
             for number, item in enumerate(opened_value):
                 mark = ("" if self.remove_brackets else "[]") if self.remove_list_indices else f"[{number}]"
                 self._add(flat, kept, f"{name}{mark}", item, ())
-        elif not path and self.remove_list_indices:
-            flat.setdefault(name, []).append(value)
+        elif not path and self.remove_list_indices and type(flat.setdefault(name, [])) is list:
+            flat[name].append(value)
+        elif name in flat:
+            raise ProcessorError("two values would get this key", name)
         else:
             flat[name] = value
 
@@ -159,11 +182,11 @@ class MapToList:
             listed: list[Any] = [[name, entries[name]] for name in chosen]
         else:
             listed = [{self.key_name: name, self.value_name: entries[name]} for name in chosen]
+        before = entries.copy()
         if self.remove_processed_fields:
             for name in chosen:
                 del entries[name]
-        if not target.put(event, listed):
-            raise ProcessorError("a value on the way to this key is not an object", target.dotted)
+        _replace(event, source, entries, before, target, listed)
         return True
 
 

@@ -117,6 +117,14 @@ class TranslateMapping:
     )
     targets: list[TranslateTarget] = option(doc="The results.", minimum=1)
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Require keys, and values of one object if the result is added to it."""
+        sources = [FieldKey.checked(text) for text in ([self.source] if isinstance(self.source, str) else self.source)]
+        if not sources:
+            yield "source", "needs at least one key"
+        elif len(sources[0].parts) > 1 and len({source.parts[:-1] for source in sources}) > 1:
+            yield "source", "the keys must name values of one object, to which the result is added"
+
     def steps(self, compiler: Compiler) -> list[ProcessorStep]:
         """Build one step for each result."""
         sources = [FieldKey.checked(text) for text in ([self.source] if isinstance(self.source, str) else self.source)]

@@ -66,7 +66,8 @@ class HttpSinkSettings(LineSettings):
     """Posts events to an HTTP server, in order; a request that may have arrived is sent again with the same key."""
 
     IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys(("connection_timeout", "request_timeout"), "timeout decides"),
+        "connection_timeout": "a connection may take 10 s, but not longer than timeout",
+        "request_timeout": "timeout decides",
         "http_retry_interval": "Calve waits by itself, longer each time",
         "max_retries": "a request is repeated until it is answered",
         "insecure_skip_verify": "insecure decides",

@@ -72,7 +72,7 @@ class FileSettings(FormatSettings):
             ("acknowledgments", "acknowledgment_timeout", "max_acknowledgment_retries"),
             "progress always follows the commits",
         ),
-        **dict.fromkeys(("batch_size", "batch_timeout"), "Spark's tasks read whole files"),
+        **dict.fromkeys(("batch_size", "batch_timeout"), "flush_interval and max_batch_bytes divide batches"),
         **dict.fromkeys(
             ("checkpoint_file", "checkpoint_interval", "checkpoint_cleanup_after"),
             "positions are in the state",

@@ -148,6 +148,18 @@ class Scan:
     )
     end_time: str | None = option(None, "Only objects that were written before this time.", check=_check_time)
 
+    def check(self) -> Iterator[tuple[str, str]]:
+        """Refuse times between which nothing can be written."""
+        for number, entry in enumerate(self.buckets):
+            start, end = self._times(entry.bucket)
+            if start is not None and end is not None and start >= end:
+                yield f"buckets[{number}].bucket", "end_time is not after start_time, so no object would be read"
+
+    def _times(self, bucket: Bucket) -> tuple[int | None, int | None]:
+        """Return the times of a bucket, in nanoseconds since 1970."""
+        start, end = bucket.start_time or self.start_time, bucket.end_time or self.end_time
+        return (None if start is None else _nanoseconds(start)), (None if end is None else _nanoseconds(end))
+
     def is_chosen(self, bucket: Bucket, modified: int) -> bool:
         """Return whether an object was written in the time of its bucket.
 
@@ -155,8 +167,8 @@ class Scan:
             bucket: The bucket; a time of its own replaces that of the scan.
             modified: When, in nanoseconds since 1970.
         """
-        start, end = bucket.start_time or self.start_time, bucket.end_time or self.end_time
-        return (start is None or modified > _nanoseconds(start)) and (end is None or modified < _nanoseconds(end))
+        start, end = self._times(bucket)
+        return (start is None or modified > start) and (end is None or modified < end)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ impl Decoder {
 
     fn read_metric(&mut self, record: Reader, origin: &Origin) -> Fast<()> {
         let Some(metric) = Metric::read(Fields::read(record)?)? else { return Ok(()) };
-        let size = metric.size()? + origin.size();
+        let size = metric.size() + origin.size();
         for point in metric.points() {
             if !self.begins(point.rest().len() + size) {
                 if self.is_cut {

@@ -72,9 +72,15 @@ impl<'a> Fields<'a> {
         i64::from(self.number(number, wire) as u32)
     }
 
-    /// Of a oneof with these fields the one that counts: the last.
-    pub fn last_of(&self, numbers: &[u32]) -> Option<u32> {
-        self.last(|field| numbers.contains(&field.0).then_some(field.0))
+    /// Of a oneof with these fields, all of one wire type, the one that counts: the last.
+    pub fn last_of(&self, numbers: &[u32], wire: u8) -> Option<u32> {
+        self.last(|(number, content)| {
+            let own = match content {
+                Content::Bits(wire, _) => wire,
+                Content::Part(_) => LENGTH,
+            };
+            (own == wire && numbers.contains(&number)).then_some(number)
+        })
     }
 
     pub fn parts(&self, number: u32) -> impl Iterator<Item = Reader<'a>> + '_ {

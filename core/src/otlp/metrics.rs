@@ -6,7 +6,7 @@ use crate::otlp::row::Row;
 use crate::otlp::signals::name;
 use crate::otlp::value::Attributes;
 use crate::parse::Fast;
-use crate::protobuf::wire::{FIXED64, VARINT};
+use crate::protobuf::wire::{FIXED64, LENGTH, VARINT};
 
 /// The columns of points, before those of `ORIGIN` (`calve.sources.otlp.tables` names them).
 pub const POINT: &str = "nnttttmttbmldlldddLDildiLiL(dd)(ndlttm)";
@@ -32,29 +32,42 @@ const KINDS: [(Kind, &str); 5] = [
     (Kind::Summary, "summary"),
 ];
 
-/// A metric without its points.
+/// A metric without its points. What each of its rows has is read once: it may stand behind very many points.
 pub struct Metric<'a> {
-    fields: Fields<'a>,
+    name: &'a [u8],
+    description: &'a [u8],
+    unit: &'a [u8],
+    metadata: Attributes,
     kind: (Kind, &'static str),
     data: Fields<'a>,
-    metadata: Attributes,
+    temporality: u64,
+    is_monotonic: bool,
 }
 
 impl<'a> Metric<'a> {
     /// None: it has no data, or data of a kind that is not known here.
     pub fn read(fields: Fields<'a>) -> Fast<Option<Metric<'a>>> {
-        let last = fields.last_of(&KINDS.map(|kind| kind.0 as u32));
+        let last = fields.last_of(&KINDS.map(|kind| kind.0 as u32), LENGTH);
         let Some(kind) = KINDS.into_iter().find(|kind| Some(kind.0 as u32) == last) else { return Ok(None) };
-        let (data, metadata) = (fields.message(kind.0 as u32)?, Attributes::read(fields.parts(12))?);
-        Ok(Some(Metric { fields, kind, data, metadata }))
+        let data = fields.message(kind.0 as u32)?;
+        Ok(Some(Metric {
+            name: fields.text(1)?,
+            description: fields.text(2)?,
+            unit: fields.text(3)?,
+            metadata: Attributes::read(fields.parts(12))?,
+            kind,
+            temporality: data.number(2, VARINT),
+            is_monotonic: data.number(3, VARINT) != 0,
+            data,
+        }))
     }
 
     pub fn points(&self) -> impl Iterator<Item = crate::protobuf::wire::Reader<'a>> + '_ {
         self.data.parts(1)
     }
 
-    pub fn size(&self) -> Fast<usize> {
-        Ok(self.fields.text(1)?.len() + self.fields.text(2)?.len() + self.metadata.size())
+    pub fn size(&self) -> usize {
+        self.name.len() + self.description.len() + self.unit.len() + self.metadata.size()
     }
 
     pub fn row(&self, row: &mut Row, point: &Point, origin: &Origin) -> Fast<()> {
@@ -63,16 +76,16 @@ impl<'a> Metric<'a> {
         row.time(fields.number(3, FIXED64))?;
         row.time(fields.number(2, FIXED64))?;
         row.optional_text(origin.service())?;
-        row.text(self.fields.text(1)?)?;
-        row.text(self.fields.text(2)?)?;
-        row.text(self.fields.text(3)?)?;
+        row.text(self.name)?;
+        row.text(self.description)?;
+        row.text(self.unit)?;
         row.map(&self.metadata)?;
         row.text(self.kind.1.as_bytes())?;
         match kind {
             Kind::Gauge | Kind::Summary => row.text(b"")?,
-            _ => row.text(name(&TEMPORALITIES, self.data.number(2, VARINT)).as_bytes())?,
+            _ => row.text(name(&TEMPORALITIES, self.temporality).as_bytes())?,
         }
-        row.flag((kind == Kind::Sum).then(|| self.data.number(3, VARINT) != 0))?;
+        row.flag((kind == Kind::Sum).then_some(self.is_monotonic))?;
         point.fill(kind, row)
     }
 }
@@ -165,7 +178,7 @@ impl Metric<'_> {
 
 /// A number as a double, and as it is if it is whole; `places`: the fields of doubles and of whole numbers.
 fn value(row: &mut Row, fields: &Fields, places: (u32, u32)) -> Fast<()> {
-    let is_whole = fields.last_of(&[places.0, places.1]) == Some(places.1);
+    let is_whole = fields.last_of(&[places.0, places.1], FIXED64) == Some(places.1);
     let whole = fields.optional(places.1, FIXED64).filter(|_| is_whole).map(|bits| bits as i64);
     row.double(whole.map_or_else(|| fields.double(places.0), |number| Some(number as f64)))?;
     row.long(whole)

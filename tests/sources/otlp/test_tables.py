@@ -5,6 +5,7 @@ import sys
 
 import pyarrow as pa
 import pytest
+from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from calve.compiled.otlp import SIGNALS, RequestPart, decode
@@ -145,6 +146,27 @@ def test_fields_behind_very_many_others_count() -> None:
     assert comparable(decoded("traces", body).batch.to_pylist()) == comparable(
         [{name: row[name] for name in TABLES["traces"].names} for row in expected]
     )
+
+
+def test_very_many_points_of_a_metric_are_read_in_their_time() -> None:
+    points = 200_000  # to look among all of them for each one took an hour
+    metric = _part(1, b"m") + _part(7, _part(1, b"") * points + b"\x10\x02\x18\x01") + _part(3, b"ms")
+    part = decode("metrics", _part(1, _part(2, _part(2, metric))), TABLES["metrics"], points - 1, (10, 1 << 40))
+    checked = decode("metrics", _part(1, _part(2, _part(2, metric))), TABLES["metrics"], 0, ALL, keeps=False)
+    assert part is not None
+    assert checked is not None
+    assert (part.rows, checked.rows, checked.has_more) == (1, points, False)
+    [row] = part.batch.select(["metric_name", "metric_unit", "aggregation_temporality", "is_monotonic"]).to_pylist()
+    assert list(row.values()) == ["m", "ms", "Cumulative", True]
+
+
+def test_a_field_of_another_wire_type_is_none_of_a_oneof() -> None:
+    point = NumberDataPoint(as_int=7).SerializeToString() + b"\x20\x05"  # as_double as a varint
+    metric = _part(5, _part(1, point)) + b"\x38\x01"  # sum as a varint
+    body = _part(1, _part(2, _part(2, metric)))
+    expected = rows_of("metrics", REQUESTS["metrics"].FromString(body))
+    assert (len(expected), expected[0]["value_int"]) == (1, 7)
+    assert decoded("metrics", body).batch["value_int"].to_pylist() == [7]
 
 
 def test_a_body_of_tiny_fields_takes_little_memory() -> None:

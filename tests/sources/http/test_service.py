@@ -295,6 +295,48 @@ def test_requests_that_wait_to_be_split_are_limited_and_end_in_time(
     assert serving.source.backlog(None).rows == 0
 
 
+def unpacks_later(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Let bodies be unpacked when the event is set, and not before."""
+    go_on, gunzip = threading.Event(), body.gunzip
+
+    def slow(data: bytes, limit: int, ratio: int) -> bytes:
+        assert go_on.wait(PATIENCE_SECONDS)
+        return gunzip(data, limit, ratio)
+
+    monkeypatch.setattr(body, "gunzip", slow)
+    return go_on
+
+
+def test_bodies_that_wait_for_the_disk_count_as_they_are_unpacked(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serving, go_on = serve(request_timeout=timedelta(seconds=PATIENCE_SECONDS)), unpacks_later(monkeypatch)
+    packed = gzip.compress(b'[{"a":"%b"}]' % (b"x" * 100_000))
+    service = serving.source._service
+    with ThreadPoolExecutor(3) as clients, stalled(serving):
+        sent = [clients.submit(serving.post, packed, content_encoding="gzip") for _ in range(2)]
+        until(lambda: service.pending == 3)
+        monkeypatch.setattr("calve.sources.http.server.HELD_BYTES", 100_000)
+        go_on.set()
+        until(lambda: service.crowded)
+        assert serving.post([{"b": 1}]) == 429
+    assert [each.result() for each in sent] == [200, 200]
+    until(lambda: not service.crowded)
+
+
+def test_no_body_is_unpacked_while_others_fill_the_memory(serve: Serve, monkeypatch: pytest.MonkeyPatch) -> None:
+    serving, go_on = serve(request_timeout=timedelta(seconds=PATIENCE_SECONDS)), unpacks_later(monkeypatch)
+    service = serving.source._service
+    with ThreadPoolExecutor(3) as clients, stalled(serving):
+        sent = [clients.submit(serving.post, gzip.compress(b"[{}]"), content_encoding="gzip") for _ in range(3)]
+        until(lambda: service.pending == 4)  # two on the threads, one behind them
+        monkeypatch.setattr("calve.sources.http.server.HELD_BYTES", 1)
+        until(lambda: service.crowded)
+        go_on.set()
+        until(lambda: any(each.done() for each in sent))
+    assert sorted(each.result() for each in sent) == [200, 200, 429]
+
+
 @pytest.mark.parametrize(
     ("written", "error"),
     [

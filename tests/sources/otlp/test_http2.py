@@ -130,8 +130,7 @@ def test_a_client_without_a_window_gets_no_answer_and_holds_nothing(serve: Serve
         stream = frames.begin()
         frames.add(stream, framed(SPANS), end=True)
         frames.until(lambda: any(isinstance(event, StreamReset) for event in frames.events))
-        [connection] = serving.source._server._connections
-        assert connection.held_bytes == 0
+        assert serving.source._service.held_bytes == 0
     assert serving.source.backlog(None).rows
 
 
@@ -151,7 +150,7 @@ def test_a_cancelled_call_and_a_client_that_leaves_disturb_nobody(serve: Serve) 
         frames.add(stream, framed(SPANS), end=True)
         assert frames.answer(stream)[0]["grpc-status"] == "0"
         [connection] = serving.source._server._connections
-        assert (connection.held_bytes, connection._state.encoder.header_table_size) == (0, 4096)
+        assert (connection._open, connection._state.encoder.header_table_size) == ({}, 4096)
         frames.add(frames.begin(), framed(SPANS), end=True)
         frames.state.close_connection()
         frames.flush()

@@ -31,7 +31,7 @@ class Peer(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of bodies that are not answered yet."""
+        """Bytes of bodies that the service does not have yet."""
 
     def tick(self) -> None:
         """Act on a deadline that has passed."""
@@ -250,8 +250,8 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of bodies that are not answered yet."""
-        return sum(request.size for request in (self._reading, self._current, *self._waiting) if request)
+        """Bytes of bodies that the service does not have yet."""
+        return sum(request.size for request in (self._reading, *self._waiting) if request)
 
     def tick(self) -> None:
         """Act on a deadline that has passed."""

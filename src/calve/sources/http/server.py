@@ -27,7 +27,7 @@ except ImportError:  # not every system has it
 __all__ = ["HttpServer", "try_port"]
 
 HELD_BYTES = 512 << 20
-"""With more bytes of unanswered bodies, new requests are answered 429; checked a few times per second."""
+"""With more bytes of unanswered bodies, requests are answered 429; checked a few times per second."""
 _BACKLOG = 1024
 _GOODBYE_SECONDS = 1.0
 """For the last word of TLS: a client that is silent must not keep its connection."""
@@ -186,7 +186,8 @@ class HttpServer:
 
     def _sweep(self) -> None:
         """Act on deadlines, and refuse requests while bodies fill the memory."""
-        self._service.crowded = sum(peer.held_bytes for peer in self._connections) > HELD_BYTES
+        held = self._service.held_bytes + sum(peer.held_bytes for peer in self._connections)
+        self._service.crowded = held > HELD_BYTES
         now = self.now()
         for connection in [peer for peer in self._connections if peer.deadline < now]:
             connection.tick()

@@ -75,6 +75,11 @@ class Service:
         """Requests that wait to be split, or for the disk."""
         return len(self._pending) + len(self._splitting)
 
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of requests that wait to be split, and of those that wait for the disk, unpacked."""
+        return sum(request.size for request in self._splitting) + sum(entry.size for entry in self._pending)
+
     def close(self) -> None:
         """End the threads."""
         self._threads.shutdown(cancel_futures=True)
@@ -167,6 +172,8 @@ class Service:
     def _split(self, data: bytes, is_packed: bool, request: Request) -> RecordEvents | Response:
         """Return the events of a body, or its refusal; on any thread."""
         most = self._settings.max_request_events
+        if self.crowded and self.pending > 1:  # it may become many times larger
+            return self.no_memory()
         try:
             if is_packed:
                 data = body.gunzip(data, self.max_body, self._settings.max_compression_ratio)

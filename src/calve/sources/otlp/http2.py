@@ -214,8 +214,8 @@ class Http2Connection(asyncio.Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Bytes of bodies that are not answered yet."""
-        return sum(request.size for request in self._open.values())
+        """Bytes of bodies that the service does not have yet."""
+        return sum(request.size for request in self._open.values() if not request.is_complete)
 
     def tick(self) -> None:
         """Act on deadlines that have passed."""

@@ -16,7 +16,6 @@ __all__ = ["MOST_BYTES", "OtlpService"]
 
 MOST_BYTES = 1 << 30
 """What the rows of a request may take: each has a copy of its resource and scope, which may be large."""
-_ALL_ROWS = 1 << 62
 _TYPES = (answers.PROTOBUF, answers.JSON)
 _NOT_HELD = "No row holds a count above 2^63 - 1, or more than 100,000 events, links, exemplars, quantiles or buckets."
 
@@ -55,14 +54,14 @@ class OtlpService(Service):
                 raise RequestRefusedError(
                     Response(400, f"The body is no request of OTLP with {signal}: {error}.")
                 ) from error
-        read = otlp.decode(signal, data, TABLES[signal], 0, (_ALL_ROWS, MOST_BYTES), keeps=False)
+        read = otlp.decode(signal, data, TABLES[signal], 0, (most + 1, MOST_BYTES), keeps=False)
         if read is None:
             raise RequestRefusedError(Response(400, f"The body is no request of OTLP with {signal} in Protobuf."))
+        if read.rows > most:
+            raise RequestRefusedError(Response(413, f"The body has more than max_request_events: {most} events."))
         if read.has_more:
             why = f"The resource and scope of each record make the rows longer than {MOST_BYTES} bytes."
             raise RequestRefusedError(Response(413, why))
-        if read.rows > most:
-            raise RequestRefusedError(Response(413, f"The body has more than max_request_events: {most} events."))
         request.success = answers.success(request, signal, read.rows, read.refused, _NOT_HELD)
         lengths = len(data).to_bytes(4, "little") + bytes(4 * (read.rows - 1)) if read.rows else b""
         return RecordEvents(read.rows, lengths, data if read.rows else b"")

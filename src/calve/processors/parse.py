@@ -90,13 +90,13 @@ class ParseText:
         value = self._pointed_at(parsed, event, target is None)
         if self.delete_source:
             source.pop(event)
-        if self._put(target, event, value):
+        if self._put(target, event, value) or target is None:
             return True
         if self.delete_source:
             source.put(event, text)
         if self.handle_failed_events:
             return False
-        raise ProcessorError("a value on the way to this key is not an object", self.destination or "")
+        raise ProcessorError("a value on the way to this key is not an object", target.dotted)
 
     def _pointed_at(self, parsed: Event, event: Event, is_root: bool) -> Event:
         """Return the value at the pointer with its name; all, if there is no pointer or nothing there."""

@@ -293,8 +293,8 @@ public class Attempt {
     TableMetadata current = transaction.currentMetadata();
     Set published = new HashSet();
     Snapshot main = current.currentSnapshot();
-    for (Snapshot each = main; each != null; each = parent(current, each)) {
-      published.add(Long.valueOf(each.snapshotId()));
+    for (Snapshot older = main; older != null; older = parent(current, older)) {
+      published.add(Long.valueOf(older.snapshotId()));
     }
     Set wasMain = new HashSet();
     for (Iterator entries = current.snapshotLog().iterator(); entries.hasNext();) {
@@ -302,24 +302,24 @@ public class Attempt {
     }
     LinkedList line = new LinkedList();
     SnapshotRef ref = current.ref(branch);
-    Snapshot each = ref == null ? null : current.snapshot(ref.snapshotId());
+    Snapshot snapshot = ref == null ? null : current.snapshot(ref.snapshotId());
     boolean isCut = false;
     boolean isSetBack = false;
-    while (each != null && !published.contains(Long.valueOf(each.snapshotId()))) {
-      Map summary = each.summary() == null ? Collections.emptyMap() : each.summary();
-      isSetBack = isSetBack || wasMain.contains(Long.valueOf(each.snapshotId()));
-      line.addFirst(new Object[] {Long.valueOf(each.snapshotId()), each.operation(), summary});
-      isCut = each.parentId() != null && parent(current, each) == null;
-      each = parent(current, each);
+    while (snapshot != null && !published.contains(Long.valueOf(snapshot.snapshotId()))) {
+      Map summary = snapshot.summary() == null ? Collections.emptyMap() : snapshot.summary();
+      isSetBack = isSetBack || wasMain.contains(Long.valueOf(snapshot.snapshotId()));
+      line.addFirst(new Object[] {Long.valueOf(snapshot.snapshotId()), snapshot.operation(), summary});
+      isCut = snapshot.parentId() != null && parent(current, snapshot) == null;
+      snapshot = parent(current, snapshot);
     }
-    Map found = new LinkedHashMap();
-    found.put("main", main == null ? null : Long.valueOf(main.snapshotId()));
-    found.put("base", each == null ? null : Long.valueOf(each.snapshotId()));
-    found.put("has_branch", Boolean.valueOf(ref != null));
-    found.put("is_cut", Boolean.valueOf(isCut));
-    found.put("is_set_back", Boolean.valueOf(isSetBack));
-    found.put("line", line);
-    return JsonUtil.mapper().writeValueAsString(found);
+    Map waiting = new LinkedHashMap();
+    waiting.put("main", main == null ? null : Long.valueOf(main.snapshotId()));
+    waiting.put("base", snapshot == null ? null : Long.valueOf(snapshot.snapshotId()));
+    waiting.put("has_branch", Boolean.valueOf(ref != null));
+    waiting.put("is_cut", Boolean.valueOf(isCut));
+    waiting.put("is_set_back", Boolean.valueOf(isSetBack));
+    waiting.put("line", line);
+    return JsonUtil.mapper().writeValueAsString(waiting);
   }
 
   private static Snapshot parent(TableMetadata current, Snapshot snapshot) {

@@ -47,6 +47,7 @@ def test_addresses_in_texts_lose_their_credentials(text: str, shown: str) -> Non
     "key",
     [
         *("password", "kafka.sasl.jaas.config", "eventhubs.connectionString", "awsSecretKey", "fs.s3a.secret.key"),
+        *("kafka.ssl.keystore.key", "pulsar.client.authParams", "es.net.http.auth.pass"),
         *("pem_private_key", "credentials", "sfToken", "fs.azure.account.key.a.dfs.core.windows.net", "accessKey"),
     ],
 )

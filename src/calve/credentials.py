@@ -30,7 +30,7 @@ _PARAMETER = re.compile(
 )
 _SECRET_KEY = re.compile(
     rf"(?:{_NAMES}s?(?:[_-]id)?|(?:secret|private)[._-]?key|passphrase|authorization|user\.info|account\.?key(?:\..*)?"
-    r"|key\.pem|connection-?string.*|sas-token.*|jaas\.config)$",
+    r"|key\.pem|keystore\.key|auth\.?params|auth\.pass|connection-?string.*|sas-token.*|jaas\.config)$",
     re.I,
 )
 _WITHIN = re.compile(r"(?:password=\"|SharedAccessKey=|AccountKey=)([^\";]+)", re.I)

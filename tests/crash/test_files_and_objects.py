@@ -20,7 +20,7 @@ from kit.running import Calve
 from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY
 from services.queue import SqsQueue
 
-KILLS = int(os.environ.get("CALVE_KILLS", "2"))
+KILLS = int(os.environ.get("CALVE_KILLS", "1"))
 YAML = """
 access:
   source:

@@ -13,7 +13,7 @@ import pytest
 from kit.running import PATIENCE_SECONDS, Calve, post
 from services.process import free_ports
 
-KILLS = int(os.environ.get("CALVE_KILLS", "3"))
+KILLS = int(os.environ.get("CALVE_KILLS", "2"))
 TABLES = 5
 PAUSE_SECONDS = 0.2
 """Between two requests, and two blocks of 200 events: it is about when a process dies, not about how much it has to do."""

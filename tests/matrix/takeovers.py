@@ -40,8 +40,8 @@ orders:
         table_identifier: shop.orders
         auto_create: true
         schema: {columns: [{name: id, type: long}]}
-        flush_interval: 100ms
-        commit_interval: 300ms
+        flush_interval: 200ms
+        commit_interval: 1s
     - iceberg:
         table_identifier: shop.latest
         auto_create: true
@@ -49,8 +49,8 @@ orders:
         identifier_columns: [slot]
         upsert: true
         table_properties: {format-version: "3"}
-        flush_interval: 100ms
-        commit_interval: 300ms
+        flush_interval: 200ms
+        commit_interval: 1s
 """
 LINES = 20
 SLOTS = 70

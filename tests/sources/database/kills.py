@@ -27,7 +27,7 @@ from kit.running import until
 from services.objects import ObjectStore
 from sources.database import pipeline
 
-KILLS = int(os.environ.get("CALVE_KILLS", "6"))
+KILLS = int(os.environ.get("CALVE_KILLS", "4"))
 
 
 class Writer(threading.Thread, ABC):

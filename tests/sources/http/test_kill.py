@@ -19,7 +19,7 @@ from services.objects import ObjectStore
 from sources.http import pipeline
 from sources.http.serving import until
 
-KILLS = int(os.environ.get("CALVE_KILLS", "8"))
+KILLS = int(os.environ.get("CALVE_KILLS", "4"))
 CLIENTS = 4
 
 

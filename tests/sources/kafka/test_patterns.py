@@ -155,9 +155,11 @@ def test_what_was_planned_of_a_topic_that_is_deleted_before_it_is_read_is_a_dead
 
 def test_short_ranges_of_many_topics_share_splits_and_batches(kafka_broker: Kafka, prefix: str):
     names = [f"{prefix}{number:03}" for number in range(70)]
+    kafka_broker.create_topics(names)
+    producer = kafka_broker.producer()
     for name in names:
-        kafka_broker.create_topic(name)
-        kafka_broker.produce(name, [b"1", b"2", b"3"])
+        producer.produce_batch(name, [{"value": value} for value in (b"1", b"2", b"3")])
+    kafka_broker.arrived(producer)
     kafka_broker.produce(names[0], [b'"%s"' % (b"x" * 1000)] * 1000)
     of = source(kafka_broker, prefix)
     planned = of.plan(None, PLENTY)

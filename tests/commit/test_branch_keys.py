@@ -42,7 +42,7 @@ def test_each_commit_leaves_the_rows_of_the_model_whatever_happens_to_table_and_
 ) -> None:
     for seed in range(examples(1)):
         laws = IndexedLaws(spark, tmp_path / f"{seed}", hash((seed, *map(len, kinds))), kinds, version)
-        laws.live(12, laws.check, is_wild)
+        laws.live(8, laws.check, is_wild)
 
 
 @pytest.mark.parametrize("version", [2, 3])

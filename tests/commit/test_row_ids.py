@@ -119,7 +119,7 @@ class Upserts:
 
 @pytest.mark.spark
 def test_a_key_that_has_a_row_before_and_after_a_commit_keeps_its_id(spark: SparkSession, tmp_path: Path) -> None:
-    for seed in range(2 * examples(1)):
+    for seed in range(examples(1)):
         upserts = Upserts(spark, tmp_path / f"{seed}", seed)
         for step in range(6):
             death = upserts.chosen.choice((None, *DEATHS)) if step % 2 else None

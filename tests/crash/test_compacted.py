@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-POINTS = ("ledger.after-begin",)
-"""A batch that is read again, perhaps after its topic was compacted; `test_stop_points` has those that are committed already."""
+POINTS = ("ledger.after-begin", "commit.after-swap")
+"""A batch that is read again, perhaps after its topic was compacted, and one that is committed already."""
 YAML = """
 tables:
   source:
@@ -20,7 +20,6 @@ tables:
 """
 
 
-@pytest.mark.crash
 @pytest.mark.services
 @pytest.mark.spark
 def test_each_key_has_its_newest_value_wherever_the_process_died(kafka_broker, doomed) -> None:
@@ -34,7 +33,7 @@ def test_each_key_has_its_newest_value_wherever_the_process_died(kafka_broker, d
         keys = [key for key, _ in changes]
         kafka_broker.produce("upserts", [*values, json.dumps({"value": number})], keys=[*keys, "kept"])
         if point:
-            calve.dies_at(point)
+            calve.killed_at(point)
     assert calve.once() == 0, calve.said()[-1500:]
     rows = {row["id"]: row["value"] for row in calve.rows("crash.upserts").to_pylist()}
     assert rows == {key: value for key, value in newest.items() if value is not None}

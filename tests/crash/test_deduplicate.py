@@ -27,7 +27,7 @@ def test_each_event_passes_once_over_kills_and_runs(doomed):
         ids = [*range(EVENTS * (number + 1)), number]
         calve.feed(2 * number, ({"id": each, "file": number} for each in ids))
         calve.feed(2 * number + 1, ({"id": each, "file": number} for each in reversed(ids)))
-        calve.dies_at(point)
+        (calve.dies_at if point.startswith("task.") else calve.killed_at)(point)
     assert calve.once() == 0, calve.said()[-1500:]
     rows = calve.rows("points.once").to_pylist()
     assert Counter(row["id"] for row in rows) == Counter(range(EVENTS * len(POINTS)))

@@ -5,14 +5,10 @@ The commits use a key index, so one that is killed after its swap has not noted 
 
 from __future__ import annotations
 
-import os
-import subprocess
 from collections.abc import Sequence
 
 import pytest
 
-from calve.stop_point import VARIABLE
-from kit.running import LITTLE
 from kit.small_indexes import DAMAGED, begin_index
 
 SINK = """
@@ -40,8 +36,11 @@ CONVERTED = ("shop.keys", "shop.old_keys")
 POINTS = ("commit.after-deletes", "commit.after-swap", "commit.after-table:2")
 """Of a commit: what comes before it and after it is the same for every table, and `test_stop_points` has it."""
 COMPACTED = ("shop.vectors", "shop.positions")
-MAINTENANCE = {"convert": ("commit.after-swap",), "compact": ("commit.after-deletes", "commit.after-swap")}
-"""The next run does the second table; `tests/maintenance` has errors at the other points, in one process."""
+MAINTENANCE = {
+    "convert": ("commit.after-deletes", "commit.before-swap", "commit.after-swap"),
+    "compact": ("maintain.after-copy", "commit.after-deletes", "commit.before-swap", "commit.after-swap"),
+}
+"""Of the first table; the last run does the second one."""
 
 
 @pytest.mark.crash
@@ -51,7 +50,7 @@ def test_each_key_has_its_last_row_wherever_a_commit_a_conversion_or_a_compactio
     for number, point in enumerate(["", *POINTS]):
         calve.feed(number, _events(number, rows))
         if point:
-            calve.dies_at(point)
+            (calve.dies_at if point == POINTS[0] else calve.killed_at)(point)
         else:
             assert calve.once() == 0, calve.said()[-1500:]
             uuids = [calve.java_table(table).uuid() for table in COMPACTED]
@@ -79,9 +78,7 @@ def _maintain(calve, what: str, tables: Sequence[str]) -> None:
     """Maintain tables, killed at each point, and then to the end."""
     arguments = ("maintain", *tables, "--only", what)
     for point in MAINTENANCE[what]:
-        command, environment = calve.command(*arguments, *LITTLE), {**os.environ, VARIABLE: point}
-        done = subprocess.run(command, cwd=calve.folder, capture_output=True, timeout=240, env=environment, check=False)
-        assert done.returncode < 0, f"{point} was never reached: {done.stdout!r}"
+        calve.killed_at(point, *arguments)
     done = calve.call(*arguments)
     assert done.exit_code == 0, done.output
 

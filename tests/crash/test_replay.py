@@ -36,8 +36,8 @@ def test_a_replay_that_is_killed_and_called_again_sends_each_dead_letter_once(do
         calve.feed(file, ({"id": file * EVENTS + n, "t": n % 2, "secret": "s"} for n in range(EVENTS)), f"[{file}]")
     assert calve.once() == 0, calve.said()
     calve.configure(YAML % "true")
-    for point in POINTS:
-        calve.replay_dies_at(point)
+    calve.replay_dies_at(POINTS[0])
+    calve.killed_at(POINTS[1], "dlq", "replay", "pipelines.yaml")
     assert calve.call("dlq", "replay", "pipelines.yaml").exit_code == 0
     rows = Counter((row["id"], row["secret"]) for t in range(2) for row in calve.rows(f"points.t{t}").to_pylist())
     once = hmac.new(b"a key of 16 bytes", b"s", "sha256").hexdigest()

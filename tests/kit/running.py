@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import logging
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +19,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -24,7 +28,7 @@ from click.testing import CliRunner, Result
 from pyiceberg.catalog.sql import SqlCatalog
 from pyspark.sql import SparkSession
 
-from calve import api
+from calve import api, stop_point
 from calve.catalog.catalog import Catalog, embedded
 from calve.cli.main import calve
 from calve.engine import session
@@ -83,6 +87,35 @@ class Calve:
         with self.log.open("a") as log:
             log.write(ran.output)
         return ran.exit_code
+
+    def killed_at(self, point: str, *arguments: str) -> None:
+        """Run a command on the shared session, and leave the folder as `kill -9` at a point of the driver would.
+
+        It is for what changes nothing but this folder: the command goes on behind the point, and the folder is put back.
+
+        Args:
+            point: As in `calve.stop_point`, but none of a task.
+            *arguments: The command; none: what `once` runs.
+        """
+        name, _, times = point.partition(":")
+        kept = self.folder.with_name(f"{self.folder.name}.killed")
+        copy = shlex.join(["cp", "-a", str(self.folder), str(kept)]).encode()
+        system = ctypes.PyDLL(None).system  # it keeps the lock of Python: meanwhile no other thread writes
+        instead = SimpleNamespace(getpid=os.getpid, kill=lambda *_: system(copy))
+        with (
+            mock.patch.object(stop_point, "_point", name),
+            mock.patch.object(stop_point, "_times_left", int(times or 1)),
+            mock.patch.object(stop_point, "os", instead),
+        ):
+            self.call(*arguments) if arguments else self.once()
+        said = self.said()
+        assert kept.exists(), f"{point} was never reached: {said[-1500:]}"
+        for path in self.folder.iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        for path in kept.iterdir():
+            path.rename(self.folder / path.name)
+        kept.rmdir()
+        self.log.write_text(said)
 
     def call(self, *arguments: str) -> Result:
         """Run a command in this process, on the shared session, as it would run in one of its own."""

@@ -130,7 +130,7 @@ def test_a_compaction_changes_no_row_whatever_others_did_before_and_do_meanwhile
     for seed in range(examples(1)):
         laws = Compacting(spark, tmp_path / f"{seed}", hash((seed, *map(len, kinds))), kinds, version, how)
         before = ("adds", "deletes", "deletes_by_key", "converts", "changes_columns", "changes_the_spec")
-        for _ in range(3):
+        for _ in range(2):
             for action in laws.chosen.sample(before, laws.chosen.choice((1, 2))):
                 getattr(laws, action)()
             laws.upserts()

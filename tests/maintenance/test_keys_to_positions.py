@@ -83,7 +83,7 @@ def test_a_conversion_changes_no_row_for_any_reader_whatever_others_did_before_a
 ) -> None:
     for seed in range(examples(1)):
         laws = Converting(spark, tmp_path / f"{seed}", hash((seed, *map(len, kinds))), kinds, version)
-        for _ in range(5):
+        for _ in range(3):
             for action in laws.chosen.sample(NEIGHBOURS, laws.chosen.choice((0, 1, 1, 2))):
                 getattr(laws, action)()
             for _ in range(laws.chosen.choice((1, 2))):

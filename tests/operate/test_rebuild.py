@@ -93,7 +93,7 @@ def test_after_a_kill_and_a_lost_state_each_table_has_each_event_once(
     job = calve(KAFKA.format(address=kafka_broker.address, topic=topic, more=""))
     assert job.once() == 0, job.said()
     kafka_broker.produce(topic, events(range(300, 600), tables=2), partitions=range(2))
-    assert job.once(CALVE_STOP_AT="commit.after-table:1") != 0
+    job.killed_at("commit.after-table:1")
     shutil.rmtree(job.folder / "calve-state")
     kafka_broker.produce(topic, events(range(600, 700)), partitions=range(2))
     refusal, shown, _ = runnable("docs/lost-state.md")

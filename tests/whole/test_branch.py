@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from calve.stop_point import VARIABLE
 from kit.running import Calve
 
 pytestmark = pytest.mark.spark
@@ -52,7 +51,7 @@ def test_two_sinks_write_to_two_branches_of_one_table_and_a_restart_doubles_noth
     assert (ids(job), ids(job, "audit")) == ([], [1])
     job.configure(configuration({"routes": ["_default"]}, {"branch": "audit"}))
     feed(job, "b", 2, -2)
-    assert job.once(**{VARIABLE: "commit.after-swap"}) != 0
+    job.killed_at("commit.after-swap")
     feed(job, "c", 3, -3)
     assert job.once() == 0, job.said()
     assert (ids(job), ids(job, "audit")) == ([2, 3], [-3, -2, 1, 2, 3])
@@ -61,7 +60,7 @@ def test_two_sinks_write_to_two_branches_of_one_table_and_a_restart_doubles_noth
 def test_what_was_staged_before_there_were_branches_goes_to_main(calve) -> None:
     job: Calve = calve(configuration({}))
     feed(job, "a", 1)
-    assert job.once(**{VARIABLE: "pipeline.after-stage"}) != 0
+    job.killed_at("pipeline.after-stage")
     [staged] = (job.folder / "calve-state" / "shop" / "ledger").glob("*.staged.json")
     record = json.loads(staged.read_text())
     assert record["tables"][0].pop("branch", "main") == "main"

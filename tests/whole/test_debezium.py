@@ -16,7 +16,7 @@ from services.kafka import Kafka
 
 pytestmark = [pytest.mark.spark, pytest.mark.services]
 
-COUNT, KEYS = 8_000, 2_000
+COUNT, KEYS = 2_000, 500
 COLUMNS = {
     "id": "long",
     "name": "string",

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from calve.pipeline.spark_job import TASK_BYTES
-from calve.stop_point import VARIABLE
 
 YAML = """
 events:
@@ -34,7 +33,7 @@ def test_small_parts_that_several_tasks_have_become_one_file_for_each_partition(
         events = [{"id": file * ROWS + n, "part": n % PARTS, "pad": "x" * (TASK_BYTES // ROWS)} for n in range(ROWS)]
         lines = [*map(json.dumps, events), "no JSON"]
         (job.folder / "in" / f"{file}.ndjson").write_text("\n".join(lines) + "\n")
-    assert job.once(**{VARIABLE: "pipeline.after-stage"}) != 0
+    job.killed_at("pipeline.after-stage")
     assert job.once() == 0, job.said()[-2000:]
     table = job.catalog().load_table("shop.events")
     files = [task.file for task in table.scan().plan_files()]

@@ -61,9 +61,7 @@ def served(request: pytest.FixtureRequest, tmp_path: Path, browser: chromium.Bro
 WIDE, TABLET, PHONE = (1100, 800), (760, 800), (390, 800)
 LOOKS = [
     ("healthy", (*WIDE, False)),
-    ("healthy", (*TABLET, False)),
     ("healthy", (*PHONE, True)),
-    ("hostile", (*TABLET, True)),
     ("rejecting", (*TABLET, False)),
     ("lagging", (*PHONE, False)),
     ("failing", (*WIDE, True)),

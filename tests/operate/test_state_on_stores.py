@@ -143,14 +143,10 @@ rows:
 """
 
 
-@pytest.mark.parametrize("store", ["object_store", "azurite"])
 def test_changes_of_a_table_are_spooled_on_a_store_and_a_killed_run_is_continued(
-    job: Calve, store: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    job: Calve, object_store: ObjectStore
 ) -> None:
-    opened = request.getfixturevalue(store)
-    for name, value in opened.environment().items():
-        monkeypatch.setenv(name, value)
-    state = opened.place("state-3")
+    state = object_store.place("state-3")
     arrive(job, 1)
     run(job, "calve-state")
     job.configure(MIRROR)
@@ -159,7 +155,7 @@ def test_changes_of_a_table_are_spooled_on_a_store_and_a_killed_run_is_continued
     table = job.catalog().load_table("shop.t")
     table.append(pa.table({"id": [30], "name": ["x"]}, schema=table.schema().as_arrow()))
     table.delete("id = 10")
-    for point in POINTS if store == "object_store" else ():
+    for point in POINTS:
         killed = job.start("--once", "--state", state, environment={"CALVE_STOP_AT": point})
         assert killed.wait(240) == -signal.SIGKILL, job.said()[-3000:]
     run(job, state)

@@ -15,7 +15,7 @@ from services.postgres import PASSWORD, Postgres
 pytestmark = [pytest.mark.services, pytest.mark.spark]
 
 ROWS = 50
-POINTS = ("pipeline.after-apart", "reload.after-begun", "commit.after-swap", "pipeline.after-compare")
+POINTS = ("pipeline.after-apart", "reload.after-begun", "pipeline.after-compare")
 """Where it is killed, each time between two durable steps."""
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from event.envelope.debezium import envelope, text
 from kit.debezium_events import Changes
-from kit.readers import PlainSpark
 from kit.running import Calve
 from services.kafka import Kafka
 
@@ -91,9 +90,7 @@ def _notes() -> list[tuple[bytes, bytes | None]]:
     return [(b"%d" % number, text(envelope(*row, table="notes"))) for number, row in enumerate(rows)]
 
 
-def test_changes_from_kafka_make_the_table_that_debezium_told_of(
-    kafka_broker: Kafka, plain_spark: PlainSpark, calve
-) -> None:
+def test_changes_from_kafka_make_the_table_that_debezium_told_of(kafka_broker: Kafka, calve) -> None:
     told = Changes(COUNT, KEYS, wrapped=True)
     records = list(told)
     kafka_broker.create_topic("customers", partitions=2)
@@ -108,7 +105,8 @@ def test_changes_from_kafka_make_the_table_that_debezium_told_of(
     queries = [f"select {shown} from lakehouse.shop.customers order by id"]
     queries += [f"select id, n from lakehouse.shop.t{number} order by id" for number in range(2)]
     queries += ["select id, body, n from lakehouse.shop.notes order by id"]
-    [customers, even, odd, notes] = plain_spark(job.folder / "lakehouse", queries)
+    spark = job.shared_spark()
+    customers, even, odd, notes = ([[*row] for row in spark.sql(query).collect()] for query in queries)
     wanted = [_shown(row) for _, row in sorted(told.rows.items())]
     made = job.catalog().load_table("shop.customers").schema().fields
     assert {each.name: str(each.field_type) for each in made} == COLUMNS

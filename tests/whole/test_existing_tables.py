@@ -7,7 +7,6 @@ import json
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-
 pytestmark = pytest.mark.spark
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from kit.readers import PlainSpark, with_pyiceberg
+from kit.readers import with_pyiceberg
 from kit.running import LITTLE, Calve, post, until
 from services.process import free_ports
 
@@ -100,7 +100,7 @@ def job(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 
 
 def test_maintenance_beside_a_pipeline_leaves_what_a_dictionary_holds_whatever_is_killed(
-    job: Calve, plain_spark: PlainSpark
+    job: Calve,
 ) -> None:
     with Changes(job, job.port) as changes:
         until(lambda: table(job, "db.rows").get("commits", 0) > 3, "changes are committed")
@@ -117,7 +117,8 @@ def test_maintenance_beside_a_pipeline_leaves_what_a_dictionary_holds_whatever_i
     assert (report["after"]["equality_delete_files"], report["error"]) == (0, None)
     wanted = [[key, city, version] for key, (city, version) in sorted(changes.oracle.items())]
     queries = [f"select id, city, version from lakehouse.db.{name} order by id" for name in ("rows", "own")]
-    assert plain_spark(job.folder / "lakehouse", queries) == [wanted, wanted]
+    spark = job.shared_spark()
+    assert [[[*row] for row in spark.sql(query).collect()] for query in queries] == [wanted, wanted]
     read = with_pyiceberg(job.folder / "lakehouse", "db.rows")
     assert sorted([row["id"], row["city"], row["version"]] for row in read) == wanted
 

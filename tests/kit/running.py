@@ -32,6 +32,7 @@ from calve import api, stop_point
 from calve.catalog.catalog import Catalog, embedded
 from calve.cli.main import calve
 from calve.engine import session
+from calve.errors import RunError
 
 PATIENCE_SECONDS = 300
 TINY = {
@@ -40,7 +41,9 @@ TINY = {
     "spark.sql.codegen.wholeStage": "false",  # compiling a query takes longer than it does to run
 }
 """For tables of a few rows."""
-_CONF = {**TINY, "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}
+SERIAL = "-XX:-UseParallelGC -XX:+UseSerialGC"
+"""For the JVM of few objects: several of them share two cores."""
+_CONF = {**TINY, "spark.driver.extraJavaOptions": f"-XX:TieredStopAtLevel=1 {SERIAL}"}
 LITTLE = tuple(word for setting in _CONF.items() for word in ("--conf", "=".join(setting)))
 """For a process with such tables: where it reads them, it else spends most of its time on compiling for large ones."""
 
@@ -125,10 +128,13 @@ class Calve:
             return CliRunner().invoke(calve, arguments, prog_name="calve")
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self, fails: bool = False) -> Iterator[None]:
         """Run the pipelines on the shared session beside the test, until the end of the block; then drain and commit.
 
         It is for what is not about the process: a start of one costs 4 seconds of CPU.
+
+        Args:
+            fails: Whether one of the pipelines must fail.
         """
         assert self._spark
         with contextlib.ExitStack() as undone:
@@ -149,7 +155,10 @@ class Calve:
             finally:
                 stop.set()
                 ended.exception(PATIENCE_SECONDS)
-        ended.result()
+        if fails:
+            assert isinstance(ended.exception(), RunError)
+        else:
+            ended.result()
 
     @contextlib.contextmanager
     def _each_batch_is_a_job(self) -> Iterator[None]:

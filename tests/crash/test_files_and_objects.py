@@ -61,7 +61,7 @@ class Announcer(threading.Thread):
         self.store, self.prefix, self.written = store_of(aws, BUCKET), f"{uuid.uuid4().hex}/", 0
 
     def run(self) -> None:
-        while not self.ended.wait(0.1):
+        while not self.ended.wait(0.3):
             records = []
             for _ in range(self.chance.randrange(1, 4)):
                 key = f"{self.prefix}{self.written}.ndjson"
@@ -86,7 +86,7 @@ class Writer(threading.Thread):
         self.chance, self.ended, self.written, self.rotated = random.Random(seed), threading.Event(), 0, 0
 
     def run(self) -> None:
-        while not self.ended.wait(0.05):
+        while not self.ended.wait(0.1):
             text = "".join(f'{{"id": {self.written + n}}}\n' for n in range(self.chance.randrange(1, 60)))
             at = self.chance.randrange(len(text))
             for part in (text[:at], text[at:]):

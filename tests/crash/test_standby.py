@@ -38,7 +38,7 @@ QUICK = {"auto_create": True, "flush_interval": "200ms", "commit_interval": "1s"
 """Commits of a takeover of some 10 s: more of them would show no more."""
 ROWS = 2_000
 CLIENTS = 4
-PAUSE_SECONDS = 0.1
+PAUSE_SECONDS = 0.3
 """Between two requests of a client, and two changes of a database: a takeover takes some 10 s."""
 KEY = "the key of the masks"
 MASK = {

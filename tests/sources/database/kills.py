@@ -38,7 +38,7 @@ class Writer(threading.Thread, ABC):
         ticks: Whether it changes a row at a time, and those of `app.tick`, which only grow.
     """
 
-    pause_seconds = 0.02
+    pause_seconds = 0.05
     ticks = False
 
     def __init__(self, connect: Callable[[], Any], seed: int) -> None:

@@ -85,11 +85,18 @@ def test_an_empty_or_malformed_name_is_a_reject_with_its_reason():
         ("shop.${/kind}", {"kind": " "}, "BAD_TABLE_NAME"),
         ("shop.${/kind}", {"kind": ""}, "NO_FIELD"),
         ("${/ns}.${/t}", {"ns": "a"}, "NO_FIELD"),
+        ("shop.t_${/kind}", {}, "NO_FIELD"),
+        ("shop.t_${/kind}", {"kind": None}, "NO_FIELD"),
+        ("shop.${/kind}_t", {"kind": ""}, "NO_FIELD"),
+        ("shop.t_${kind}_${/n}", {"kind": "a"}, "NO_FIELD"),
+        ("shop.t_${/a/b}", {"a": {}}, "NO_FIELD"),
+        ("shop.t_${length(/a)}", {}, "EXPRESSION_ERROR"),
+        ('shop.t_${getMetadata("topic")}', {}, "NO_FIELD"),
         ("${/ns}.${/t}", {"ns": "a", "t": "b/c"}, "BAD_TABLE_NAME"),
         ("${/t}", {"t": "no_namespace"}, "BAD_TABLE_NAME"),
     ],
 )
-def test_a_bad_value_is_not_called_a_missing_one(text, event, code):
+def test_a_name_needs_every_value_and_a_bad_one_is_not_called_missing(text, event, code):
     [rejects] = router((text, ())).route(batch(event)).rejects.values()
     assert [each["code"] for each in rejects.to_pylist()] == [code]
 
@@ -240,7 +247,7 @@ def test_what_only_joins_texts_and_metadata_is_the_same_without_sql(seed):
         patch.setattr(route.duckdb_session, "run", None)
         plain = outcomes(one, rows)
         patch.undo()
-        patch.setattr(route, "joined", lambda text, rows: None)
+        patch.setattr(route, "joined", lambda *_, **__: None)
         assert outcomes(one, rows) == plain
 
 

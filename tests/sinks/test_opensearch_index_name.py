@@ -7,7 +7,12 @@ import pytest
 
 from calve.errors import SettingsError
 from calve.event import duckdb_session
+from calve.observe.log import Log
+from calve.pipeline.plugins import PLUGINS, open_sink
+from calve.route.route import Router
+from calve.settings import parse_text
 from calve.sinks.opensearch.index_name import check_index, dated, fault, normal, normal_sql, pattern
+from calve.sinks.sink import Opening
 
 MOMENT = 17_637_624_005  # 2025-11-21T22:00:00.5Z
 
@@ -49,3 +54,15 @@ def test_a_normal_name_is_validated_and_the_same_in_sql(name: str) -> None:
         ].as_py()
         == found
     )
+
+
+@pytest.mark.parametrize("events", [1, 9])
+def test_an_index_that_an_event_names_is_normalized_too(events: int) -> None:
+    text = (
+        "p:\n  source: {http: {port: 0}}\n"
+        "  sink: [{opensearch: {hosts: ['http://h'], index: 'Logs-${/kind}', normalize_index: true}}]"
+    )
+    [entry] = parse_text(text, PLUGINS).pipelines[0].sinks
+    sink = open_sink(Opening(entry, "s", {}, "/nowhere", None, Log("p")))  # type: ignore[arg-type]
+    routed = Router([sink.job(1, 0, "", False).route]).route(pa.table({"json": ['{"kind":"Web*1"}'] * events}))
+    assert [name for _, name, _ in routed.parts] == ["logs-web1"]

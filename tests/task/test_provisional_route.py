@@ -157,9 +157,9 @@ def test_a_second_pass_over_an_event_reads_all_of_it(tmp_path: Path) -> None:
 def test_names_of_fields_without_sql_are_those_of_sql(name: str) -> None:
     values = [f'"{name}"', '"x"', "null", "1.50", "true", '["a"]', '{"a":1}', '"\\u0000"']
     events = [f'{{"f":{value},"g":"G"}}' for value in values] + ['{"g":"G"}']
-    for text in ("${/f}", "p.${f}_${/g}", "${g}${/g}", "${/f/a}", "${1}${g}"):
+    for text in ("${/f}", "p.${f}_${/g}", "${g}${/g}", "${/f/a}", "${1}${g}", "p.t_${/f}"):
         route = SinkRoute(compile_format(text))
-        sql = SinkRoute(replace(route.table, pieces=()))
+        sql = SinkRoute(replace(route.table, is_joined=False))
         for some in (events, events[:2], events[2:]):
             rows = pa.table({"json": some})
             one, other = (Router([each]).route(rows) for each in (route, sql))

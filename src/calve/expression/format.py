@@ -18,11 +18,12 @@ from calve.expression.tree import Call, Literal, Node, Pointer
 __all__ = ["Format", "compile_format", "compile_value"]
 
 _KEY = re.compile(r"[A-Za-z0-9.\-_~@/\[\] $()]{1,2048}")
-_FIELD = re.compile(r"/?[A-Za-z0-9_.@\-]+")
-"""A part that is the text of a field at the top, if the event has a text there."""
+_FIELD = re.compile(r"/?[A-Za-z0-9_.@\-]+(/[A-Za-z0-9_.@\-]+)*")
+"""A part that is the text of a field, if the event has a text there."""
 _CALL = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*\s*\(")
-Piece = tuple[OneOf["text", "attribute", "field"], str]
-"""A part of a format: a text itself, or the name of a metadata attribute or of a field at the top of the event."""
+Piece = tuple[OneOf["text", "attribute", "missing", "field", "nested"], str]
+"""A part of a format: a text itself, or the name of a metadata attribute, of one that the source does not have, of a
+field at the top of the event, or of a field or an attribute inside of one."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,9 @@ class Format:
         metadata: The metadata attributes that it reads.
         doubts: Warnings about parts that are probably not meant as they are read.
         pieces: If it only joins texts, attributes and fields, what they are; else empty.
+        is_joined: Whether its text is that of the pieces, joined, with none inside of another.
         given: BOOLEAN over the same relation: whether a part has a value, even an empty one.
+        complete: BOOLEAN over the same relation, or NULL for false: whether each part has a value that is not empty.
     """
 
     static: str | None
@@ -45,7 +48,14 @@ class Format:
     metadata: frozenset[str] = frozenset()
     doubts: tuple[str, ...] = ()
     pieces: tuple[Piece, ...] = ()
+    is_joined: bool = False
     given: str = "true"
+    complete: str = "true"
+
+    @property
+    def name_sql(self) -> str:
+        """The SQL of a name: NULL if a part has no value, as `t_${/kind}` without a kind names no table."""
+        return f"CASE WHEN {self.complete} THEN {self.sql} END"
 
 
 def compile_format(text: str, metadata: Collection[str] = (), stand_ins: Collection[str] = ()) -> Format:
@@ -80,10 +90,12 @@ def compile_format(text: str, metadata: Collection[str] = (), stand_ins: Collect
     sql = " || ".join(part_sql for part_sql, _ in parts)
     joined = tuple(text_part for fixed, piece, _ in pieces if (text_part := _joined(fixed, piece, metadata)))
     joined = joined if len(joined) == len(pieces) and not stand_ins else ()
-    sql = scope.close(sql) if joined else finish(sql, text, scope)
+    is_joined = bool(joined) and all(kind != "nested" for kind, _ in joined)
+    sql = scope.close(sql) if is_joined else finish(sql, text, scope)
     given = scope.close(" OR ".join(f"({is_given})" for _, is_given in parts))
+    complete = scope.close(" AND ".join(f"({part_sql}) <> ''" for part_sql, _ in parts))
     doubts = tuple(dict.fromkeys(scope.doubts))
-    return Format(None, sql, scope.fields(sql), frozenset(scope.used), doubts, joined, given)
+    return Format(None, sql, scope.fields(sql), frozenset(scope.used), doubts, joined, is_joined, given, complete)
 
 
 def compile_value(text: str, metadata: Collection[str] = ()) -> Format:
@@ -124,12 +136,13 @@ def _joined(fixed: bool, part: str, metadata: Collection[str]) -> Piece | None:
     if fixed:
         return "text", part
     if _FIELD.fullmatch(part):
-        return "field", part.removeprefix("/")
+        name = part.removeprefix("/")
+        return "nested" if "/" in name else "field", name
     with suppress(ExpressionSyntaxError):
         node = parse(part)
         if isinstance(node, Call) and node.name == "getMetadata" and isinstance(node.arguments[0], Literal):
             name = str(node.arguments[0].value)
-            return None if "/" in name else ("attribute", name) if name in metadata else ("text", "")
+            return "nested" if "/" in name else "attribute" if name in metadata else "missing", name
     return None
 
 

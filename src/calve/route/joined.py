@@ -17,25 +17,30 @@ from calve.expression import Format
 __all__ = ["joined", "operations_of"]
 
 
-def joined(text: Format, rows: pa.Table) -> pa.Array | None:
+def joined(text: Format, rows: pa.Table, *, is_name: bool = False) -> pa.Array | None:
     """Evaluate a format for each row; None: this takes SQL.
 
     Args:
         text: The format.
         rows: The metadata columns, and `json` if it reads fields: few rows, as each is parsed.
+        is_name: Whether a part without a value makes the result null (`Format.name_sql`).
     """
+    if not text.is_joined:
+        return None
     parts: list[pa.Array | pa.Scalar] = []
     for kind, piece in text.pieces:
-        part = (
-            pa.scalar(piece) if kind == "text" else _texts(rows, piece) if kind == "field" else _attribute(rows, piece)
-        )
+        part = _part(rows, kind, piece)
         if part is None:
             return None
-        parts.append(part)
-    if not parts:
-        return None
+        parts.append(pc.if_else(pc.equal(part, ""), pa.scalar(None, pa.string()), part) if is_name else part)
     names = pc.binary_join_element_wise(*parts, "")
     return pa.repeat(names, len(rows)) if isinstance(names, pa.Scalar) else names  # where no attribute exists
+
+
+def _part(rows: pa.Table, kind: str, piece: str) -> pa.Array | pa.Scalar | None:
+    if kind in ("text", "missing"):
+        return pa.scalar(piece if kind == "text" else "")
+    return _texts(rows, piece) if kind == "field" else _attribute(rows, piece)
 
 
 def _attribute(rows: pa.Table, name: str) -> pa.Array | None:

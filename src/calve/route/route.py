@@ -159,7 +159,7 @@ class Router:
             if sink.gates:
                 return None
             if sink.table.static is None:
-                columns[f"table_{number}"] = joined(sink.table, rows)
+                columns[f"table_{number}"] = joined(sink.table, rows, is_name=True)
             for at, text, is_full in sink.operations:
                 words = joined(text, rows)
                 columns[f"operation_{number}_{at}"] = None if words is None else operations_of(words, is_full)
@@ -225,7 +225,7 @@ def _columns(sinks: Mapping[int, SinkRoute], forks: Sequence[Fork]) -> dict[str,
         if sink.gates:
             columns[f"sink_{number}"] = _all_of(sink.gates)
         if sink.table.static is None:
-            columns[f"table_{number}"] = sink.table.sql
+            columns[f"table_{number}"] = sink.table.name_sql
         columns |= {
             f"operation_{number}_{at}": operation_sql(text.sql, is_full) for at, text, is_full in sink.operations
         }

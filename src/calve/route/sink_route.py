@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -64,23 +63,13 @@ class SinkRoute:
     fault: Callable[[str], str | None] = fault
 
     def refusal(self, name: str) -> tuple[Code, str, str]:
-        """Return code, field and reason of events with a name that is not valid; empty: it cannot be evaluated."""
-        fields = [part for kind, part in self.table.pieces if kind != _FIXED]
-        if fields and (not name or self._lacks_value(name)):
+        """Return code, field and reason of events with a name that is not valid; empty: they have none."""
+        if name:
+            return Code.BAD_TABLE_NAME, self.field, self.fault(name) or ""
+        if fields := [part for kind, part in self.table.pieces if kind != _FIXED]:
             which = f"one of {', '.join(fields)}" if len(fields) > 1 else fields[0]
             return Code.NO_FIELD, self.field, f"the name needs a value of {which}, which is missing, null or empty"
-        if not name:
-            return Code.EXPRESSION_ERROR, self.field, f"{self.field} cannot be evaluated"
-        return Code.BAD_TABLE_NAME, self.field, self.fault(name) or ""
-
-    def _lacks_value(self, name: str) -> bool:
-        """Return whether a name is what remains without the value of one of its fields."""
-        pieces = self.table.pieces
-        for empty, (kind, _) in enumerate(pieces):
-            parts = [re.escape(part) if of == _FIXED else ".*" * (at != empty) for at, (of, part) in enumerate(pieces)]
-            if kind != _FIXED and re.fullmatch("".join(parts), name, re.DOTALL):
-                return True
-        return False
+        return Code.EXPRESSION_ERROR, self.field, f"{self.field} cannot be evaluated"
 
     @property
     def operations(self) -> list[tuple[int, Format, bool]]:

@@ -25,9 +25,9 @@ def names_by_table(text: Format, tables: Sequence[SourceTable]) -> dict[str, str
         return dict.fromkeys(names, text.static)
     if text.fields or (events := _shared(tables, text.metadata)) is None:
         return {}
-    named = joined(text, events)
+    named = joined(text, events, is_name=True)
     if named is None:
-        named = duckdb_session.run(f"select {text.sql} as name from events", events=events)["name"]
+        named = duckdb_session.run(f"select {text.name_sql} as name from events", events=events)["name"]
     return {table: name for table, name in zip(names, named.to_pylist(), strict=True) if name}
 
 

@@ -118,7 +118,7 @@ class OpenSearchSink:
             return compiled
         if compiled.static is not None:
             return compile_format(normal(compiled.static))
-        return dataclasses.replace(compiled, sql=normal_sql(compiled.sql))
+        return dataclasses.replace(compiled, sql=normal_sql(compiled.sql), is_joined=False)
 
 
 def open(opening: Opening) -> Sink:

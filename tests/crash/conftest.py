@@ -28,9 +28,14 @@ class Doomed(Calve):
     def dies_at(self, point: str) -> None:
         """Run until the point is reached. A task that dies there ends the run before its events are suspected."""
         patience = "1ms" if point.startswith("task.") else "2s"
-        process = self.start("--once", "--give-up-after", patience, environment={VARIABLE: point})
+        self.start("--once", "--give-up-after", patience, environment={VARIABLE: point})
+        self.has_died_at(point)
+
+    def has_died_at(self, point: str) -> None:
+        """Wait until the process has reached the point where it dies."""
+        assert self.process
         try:
-            code = process.wait(240)
+            code = self.process.wait(240)
         except subprocess.TimeoutExpired as error:
             raise AssertionError(f"{point}: {self.said()[-4000:]}{self._stacks()}") from error
         assert code != 0, f"{point} was never reached: {self.said()[-1500:]}"

@@ -1,13 +1,15 @@
 from __future__ import annotations
 
 import json
+import socket
 from typing import Any
 
 import pytest
 
-from calve.errors import SettingsError
+from calve.errors import SettingsError, SourceError
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
+from calve.sources.http.server import try_port
 from calve.sources.otlp.settings import OtlpSourceSettings
 
 SINK = [{"iceberg": {"table_identifier": 'otel.${getMetadata("signal")}', "auto_create": True}}]
@@ -73,3 +75,17 @@ def test_data_prepper_s_keys_are_understood() -> None:
 def test_what_calve_does_not_do_is_refused_by_name(name: str, options: dict[str, Any], said: str) -> None:
     with pytest.raises(SettingsError, match=said):
         settings(name, options)
+
+
+@pytest.mark.parametrize(
+    ("taken", "way_out"),
+    [("grpc_port", "another grpc_port.*`grpc_port: null`"), ("port", "another port.*`port: 4317`")],
+)
+def test_a_taken_port_can_be_done_without(taken: str, way_out: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        ports = {"port": 0, "grpc_port": 4317} | {taken: port}
+        with pytest.raises(SourceError, match=f"port {port} is taken.*{way_out}: then one port serves HTTP and gRPC"):
+            try_port(OtlpSourceSettings(**ports))
+        alone = OtlpSourceSettings(port=port, grpc_port=None)
+        assert alone.other_port("port") == "set another port on the source"

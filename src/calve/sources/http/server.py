@@ -248,7 +248,7 @@ def _bind_port(settings: ListenerSettings, key: str, listening: bool) -> socket.
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            hint = f"Stop what uses it, or set another {key} on the source"
+            hint = f"Stop what uses it, or {settings.other_port(key)}"
             raise _refused(where, f"port {port} is taken on {host}", hint) from error
         hint = (
             f"Ports below 1024 need permissions; set another {key}"

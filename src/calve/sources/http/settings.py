@@ -212,6 +212,10 @@ class ListenerSettings(SourceSettings):
         """The ports that it listens on, by the options that set them."""
         return {"port": self.port}
 
+    def other_port(self, key: str) -> str:
+        """Return what to set when the port of an option is taken."""
+        return f"set another {key} on the source"
+
     def claims(self, pipeline: str) -> Iterator[Claim]:
         """Yield the ports."""
         for key, port in self.ports.items():

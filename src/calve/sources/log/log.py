@@ -21,6 +21,7 @@ from calve.sources.log.record import SEGMENT_HEAD_BYTES, RecordEvents
 from calve.sources.log.segment import Segment
 from calve.sources.log.storage import storage_in
 from calve.state.folder import StateFolder
+from calve.stop_point import stop_at
 
 __all__ = ["AppendOutcome", "Journal", "JournalEntry", "JournalKeys", "JournalLimits"]
 
@@ -185,6 +186,7 @@ class Journal:
                 self._released = None
             if group:
                 self._settle(group)
+                stop_at("log.after-append")
                 self._answered(group)
             if released:
                 self._delete_before(released)

@@ -87,6 +87,14 @@ class OtlpSourceSettings(ListenerSettings):
             return {"port": self.port}
         return {"port": self.port, "grpc_port": self.grpc_port}
 
+    def other_port(self, key: str) -> str:
+        """Return what to set when the port of an option is taken: the other port understands everything, too."""
+        other = super().other_port(key)
+        if len(self.ports) == 1 or (key == "port" and not self.grpc_port):
+            return other
+        alone = "`grpc_port: null`" if key == "grpc_port" else f"`port: {self.grpc_port}`"
+        return f"{other}, or {alone}: then one port serves HTTP and gRPC"
+
     def signals(self, pipeline: str) -> dict[str, str]:
         """Return the signal of each path."""
         paths = {"logs": self.logs_path, "traces": self.traces_path, "metrics": self.metrics_path}

@@ -27,7 +27,7 @@ use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::{ptr, slice, str};
 
 /// The version of these functions' signatures; Python refuses a library with another one.
-const VERSION: i32 = 22;
+const VERSION: i32 = 23;
 const PANICKED: i32 = -1;
 /// Of the processor's cache; and how many of an event are fetched.
 #[cfg(target_arch = "x86_64")]

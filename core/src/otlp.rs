@@ -20,9 +20,6 @@ use crate::otlp::row::{columns, Row};
 use crate::parse::Fast;
 use crate::protobuf::wire::Reader;
 
-/// A check keeps so many rows at most.
-const CHECKED_ROWS: usize = 4096;
-
 #[derive(Clone, Copy, PartialEq)]
 pub enum Signal {
     Traces,
@@ -38,17 +35,14 @@ pub struct Part {
     /// It ends when it has so many rows, or about so many bytes.
     pub rows: usize,
     pub bytes: usize,
-    /// Whether the rows are kept, or only checked.
-    pub keeps: bool,
 }
 
 /// The rows of a part of a request.
 pub struct Decoder {
     signal: Signal,
     part: Part,
-    pub columns: Vec<Column>,
-    /// The rows in the columns; and all.
-    pub kept: usize,
+    /// None: rows are checked, and not kept.
+    pub columns: Option<Vec<Column>>,
     pub rows: usize,
     /// The records that were met, those before the part among them.
     pub records: usize,
@@ -67,7 +61,12 @@ impl Decoder {
             Signal::Metrics => metrics::POINT,
         };
         let columns = columns(&mut format!("{own}{ORIGIN}").chars());
-        Decoder { signal, part, columns, kept: 0, rows: 0, records: 0, refused: 0, bytes: 0, is_cut: false }
+        Decoder { columns: Some(columns), ..Decoder::checking(signal, part) }
+    }
+
+    /// One that keeps no rows.
+    pub fn checking(signal: Signal, part: Part) -> Decoder {
+        Decoder { signal, part, columns: None, rows: 0, records: 0, refused: 0, bytes: 0, is_cut: false }
     }
 
     /// Reads a request; a failure: it is not valid.
@@ -102,13 +101,13 @@ impl Decoder {
             self.refused += 1;
             return Ok(());
         }
-        let mut row = Row::new(&mut self.columns);
+        let mut row = Row::new(self.columns.as_deref_mut());
         match self.signal {
             Signal::Traces => signals::span(&mut row, &fields, origin)?,
             _ => signals::log(&mut row, &fields, origin)?,
         }
         origin.fill(&mut row)?;
-        self.end();
+        self.rows += 1;
         Ok(())
     }
 
@@ -127,10 +126,10 @@ impl Decoder {
                 self.refused += 1;
                 continue;
             }
-            let mut row = Row::new(&mut self.columns);
+            let mut row = Row::new(self.columns.as_deref_mut());
             metric.row(&mut row, &point, origin)?;
             origin.fill(&mut row)?;
-            self.end();
+            self.rows += 1;
         }
         Ok(())
     }
@@ -147,14 +146,5 @@ impl Decoder {
             self.bytes += bytes;
         }
         !self.is_cut
-    }
-
-    fn end(&mut self) {
-        self.rows += 1;
-        self.kept += 1;
-        if !self.part.keeps && self.kept == CHECKED_ROWS {
-            self.columns.iter_mut().for_each(|column| column.truncate(0));
-            self.kept = 0;
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{give, guarded, ArrowArray, Input};
 use crate::convert::Events;
-use crate::export;
+use crate::export::{self, Array};
 use crate::otlp::json;
 use crate::otlp::{Decoder, Part, Signal};
 
@@ -21,25 +21,49 @@ pub unsafe extern "C" fn calve_otlp_decode(
     start: usize,
     rows: usize,
     bytes: usize,
-    keeps: usize,
     request: *mut ArrowArray,
     is_wide: bool,
     out: *mut ArrowArray,
 ) -> i32 {
     guarded(|| {
         let request = Input::take(request, is_wide);
-        let signal = SIGNALS[signal];
-        let part = Part { start, rows, bytes, keeps: keeps != 0 };
-        let mut decoder = Decoder::new(signal, part);
+        let new = || Decoder::new(SIGNALS[signal], Part { start, rows, bytes });
+        let mut decoder = new();
         let is_valid = decoder.read(request.value(0).unwrap_or_default()).is_ok();
-        let numbers = [decoder.rows, decoder.records, decoder.refused, usize::from(decoder.is_cut)];
         if !is_valid {
-            decoder = Decoder::new(signal, part);
+            decoder = new();
         }
-        let columns = export::columns(&mut decoder.columns, decoder.kept);
-        give([columns, export::longs(numbers.iter().map(|number| *number as i64).collect())], out);
+        let columns = export::columns(decoder.columns.as_deref_mut().unwrap_or_default(), decoder.rows);
+        give([columns, numbers(&decoder)], out);
         i32::from(!is_valid) * MALFORMED
     })
+}
+
+/// Checks a request as `calve_otlp_decode` reads it; gives the same numbers, of no more than so many rows and bytes.
+///
+/// # Safety
+/// `request` is an array of one binary to release here; `out` has room for an array.
+#[no_mangle]
+pub unsafe extern "C" fn calve_otlp_check(
+    signal: usize,
+    rows: usize,
+    bytes: usize,
+    request: *mut ArrowArray,
+    is_wide: bool,
+    out: *mut ArrowArray,
+) -> i32 {
+    guarded(|| {
+        let request = Input::take(request, is_wide);
+        let mut decoder = Decoder::checking(SIGNALS[signal], Part { start: 0, rows, bytes });
+        let is_valid = decoder.read(request.value(0).unwrap_or_default()).is_ok();
+        give([numbers(&decoder)], out);
+        i32::from(!is_valid) * MALFORMED
+    })
+}
+
+fn numbers(decoder: &Decoder) -> Array {
+    let numbers = [decoder.rows, decoder.records, decoder.refused, usize::from(decoder.is_cut)];
+    export::longs(numbers.iter().map(|number| *number as i64).collect())
 }
 
 /// Translates a request from JSON to Protobuf; gives 1 if it is not such a request, and the reason instead.

@@ -7,7 +7,7 @@ use std::str;
 #[derive(Clone, Copy)]
 enum Content<'a> {
     Bits(u8, u64),
-    Part(Reader<'a>),
+    Part(&'a [u8]),
 }
 
 /// So many events, links, exemplars or quantiles a row may have, and eight bytes of numbers for each of so many.
@@ -15,24 +15,32 @@ const MOST_VALUES: usize = 100_000;
 /// So many fields of a message are remembered; further ones are read whenever they are asked for, because a message of tiny
 /// fields would take many times its length.
 const REMEMBERED: usize = 512;
+/// Room for the fields of most messages.
+const USUAL: usize = 32;
+/// Numbers below this one are found without a search.
+const NUMBERS: usize = 24;
 
 pub struct Fields<'a> {
     first: Vec<(u32, Content<'a>)>,
+    /// Behind the last field of each number in `first`; 0: there is none.
+    behind_last: [u16; NUMBERS],
     others: Reader<'a>,
 }
 
 impl<'a> Fields<'a> {
     pub fn read(mut reader: Reader<'a>) -> Fast<Fields<'a>> {
-        let mut first = vec![];
+        let mut first = Vec::with_capacity(if reader.has_more() { USUAL } else { 0 });
+        let mut behind_last = [0; NUMBERS];
         while first.len() < REMEMBERED {
-            match next(&mut reader)? {
-                Some(field) => first.push(field),
-                None => break,
+            let Some(field) = next(&mut reader)? else { break };
+            first.push(field);
+            if let Some(behind) = behind_last.get_mut(field.0 as usize) {
+                *behind = first.len() as u16;
             }
         }
         let others = reader;
         while next(&mut reader)?.is_some() {}
-        Ok(Fields { first, others })
+        Ok(Fields { first, behind_last, others })
     }
 
     fn others(&self) -> impl Iterator<Item = (u32, Content<'a>)> + 'a {
@@ -44,6 +52,22 @@ impl<'a> Fields<'a> {
         self.first.iter().copied().chain(self.others())
     }
 
+    /// The last field of a number that is wanted.
+    fn last_field<T>(&self, number: u32, wanted: impl Fn((u32, Content<'a>)) -> Option<T> + Copy) -> Option<T> {
+        if !self.others.has_more() {
+            match self.behind_last.get(number as usize) {
+                Some(0) => return None,
+                Some(behind) => {
+                    if let Some(found) = wanted(self.first[usize::from(*behind) - 1]) {
+                        return Some(found);
+                    }
+                }
+                None => {}
+            }
+        }
+        self.last(wanted)
+    }
+
     /// The last thing that is wanted.
     fn last<T>(&self, wanted: impl Fn((u32, Content<'a>)) -> Option<T> + Copy) -> Option<T> {
         let of_others = self.others().filter_map(wanted).last();
@@ -52,7 +76,7 @@ impl<'a> Fields<'a> {
 
     /// The last value of a number that may be absent.
     pub fn optional(&self, number: u32, wire: u8) -> Option<u64> {
-        self.last(|field| match field {
+        self.last_field(number, |field| match field {
             (n, Content::Bits(w, bits)) if (n, w) == (number, wire) => Some(bits),
             _ => None,
         })
@@ -90,8 +114,11 @@ impl<'a> Fields<'a> {
 
     /// Whether some repeated fields have few enough values for a row: messages, and numbers, packed or not.
     pub fn are_few(&self, messages: &[u32], numbers: &[u32]) -> bool {
+        if numbers.is_empty() && !self.others.has_more() {
+            return true;
+        }
         let bytes = self.all().filter(|field| numbers.contains(&field.0)).map(|(_, content)| match content {
-            Content::Part(part) => part.rest().len(),
+            Content::Part(part) => part.len(),
             Content::Bits(..) => 8,
         });
         bytes.sum::<usize>() <= 8 * MOST_VALUES
@@ -100,7 +127,7 @@ impl<'a> Fields<'a> {
 
     /// The last message of a field; an empty one if there is none.
     pub fn part(&self, number: u32) -> Reader<'a> {
-        self.last(|field| part_of(field, number)).unwrap_or_else(|| Reader::new(&[]))
+        self.last_field(number, |field| part_of(field, number)).unwrap_or_else(|| Reader::new(&[]))
     }
 
     pub fn message(&self, number: u32) -> Fast<Fields<'a>> {
@@ -122,7 +149,8 @@ impl<'a> Fields<'a> {
             match content {
                 Content::Bits(other, bits) if other == wire => numbers.push(bits),
                 Content::Bits(..) => {}
-                Content::Part(mut part) => {
+                Content::Part(part) => {
+                    let mut part = Reader::new(part);
                     while part.has_more() {
                         numbers.push(part.bits(wire)?);
                     }
@@ -135,7 +163,7 @@ impl<'a> Fields<'a> {
 
 fn part_of<'a>(field: (u32, Content<'a>), number: u32) -> Option<Reader<'a>> {
     match field {
-        (n, Content::Part(part)) if n == number => Some(part),
+        (n, Content::Part(part)) if n == number => Some(Reader::new(part)),
         _ => None,
     }
 }
@@ -145,7 +173,7 @@ fn next<'a>(reader: &mut Reader<'a>) -> Fast<Option<(u32, Content<'a>)>> {
     while reader.has_more() {
         let (number, wire) = reader.tag()?;
         match wire {
-            LENGTH => return Ok(Some((number, Content::Part(reader.length()?)))),
+            LENGTH => return Ok(Some((number, Content::Part(reader.length()?.rest())))),
             VARINT | FIXED32 | FIXED64 => return Ok(Some((number, Content::Bits(wire, reader.bits(wire)?)))),
             _ => reader.skip(number, wire)?,
         }

@@ -106,7 +106,7 @@ impl<'a> Point<'a> {
             Kind::ExponentialHistogram => (1, 10, 11),
             Kind::Summary => (7, 8, 0),
         };
-        row.map(&Attributes::read(fields.parts(attributes))?)?;
+        row.attributes(fields.parts(attributes))?;
         row.long(Some(fields.count(flags, VARINT)))?;
         let is_number = matches!(kind, Kind::Gauge | Kind::Sum);
         value(row, fields, if is_number { (4, 6) } else { (0, 0) })?;
@@ -144,7 +144,7 @@ impl<'a> Point<'a> {
             value(row, &exemplar, (3, 6))?;
             row.id(exemplar.bytes(5))?;
             row.id(exemplar.bytes(4))?;
-            row.map(&Attributes::read(exemplar.parts(7))?)
+            row.attributes(exemplar.parts(7))
         })
     }
 }

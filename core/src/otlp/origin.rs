@@ -13,6 +13,7 @@ pub const ORIGIN: &str = "mltttmlt";
 #[derive(Default)]
 pub struct Origin<'a> {
     resource: Attributes,
+    service: Option<Vec<u8>>,
     resource_dropped: i64,
     resource_url: &'a [u8],
     name: &'a [u8],
@@ -26,6 +27,7 @@ impl<'a> Origin<'a> {
     pub fn set_resource(&mut self, fields: &Fields<'a>) -> Fast<()> {
         let resource = fields.message(1)?;
         self.resource = Attributes::read(resource.parts(1))?;
+        self.service = self.resource.get(b"service.name").map(<[u8]>::to_vec);
         self.resource_dropped = resource.count(2, VARINT);
         self.resource_url = fields.text(3)?;
         Ok(())
@@ -46,7 +48,7 @@ impl<'a> Origin<'a> {
     }
 
     pub fn service(&self) -> Option<&[u8]> {
-        self.resource.get(b"service.name")
+        self.service.as_deref()
     }
 
     pub fn fill(&self, row: &mut Row) -> Fast<()> {

@@ -2,8 +2,9 @@
 
 use crate::column::{Column, Kind, Store};
 use crate::object_columns::{Names, ObjectColumns};
-use crate::otlp::value::{push_text, Attributes};
+use crate::otlp::value::{check, push_attributes, push_text, push_value, Attributes};
 use crate::parse::{Fast, NeedsExact};
+use crate::protobuf::wire::Reader;
 use std::slice::IterMut;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
@@ -12,10 +13,13 @@ fn column(store: Store) -> Column {
     Column { kind: Kind::Nested, store, valid: vec![], required: false, may_lack: false, defers: false }
 }
 
+pub fn texts() -> Column {
+    column(Store::Bytes(vec![0], vec![]))
+}
+
 /// Columns by letters: `t` texts, `m` maps of texts, `l` and `i` numbers of 64 and 32 bits, `d` doubles, `b` booleans, `n`
 /// times (microseconds and the nanoseconds beyond them, two columns), `L` and `D` lists of numbers, `(…)` lists of rows.
 pub fn columns(letters: &mut std::str::Chars) -> Vec<Column> {
-    let texts = || column(Store::Bytes(vec![0], vec![]));
     let list = |element| column(Store::List(vec![0], Box::new(element)));
     let mut columns = vec![];
     while let Some(letter) = letters.next() {
@@ -43,15 +47,21 @@ pub fn columns(letters: &mut std::str::Chars) -> Vec<Column> {
     columns
 }
 
-pub struct Row<'a>(IterMut<'a, Column>);
+/// None: what comes is checked, and not kept.
+pub struct Row<'a>(Option<IterMut<'a, Column>>);
 
 impl<'a> Row<'a> {
-    pub fn new(columns: &'a mut [Column]) -> Row<'a> {
-        Row(columns.iter_mut())
+    pub fn new(columns: Option<&'a mut [Column]>) -> Row<'a> {
+        Row(columns.map(<[Column]>::iter_mut))
     }
 
-    fn next(&mut self) -> Fast<&'a mut Column> {
-        self.0.next().ok_or(NeedsExact)
+    /// The next column, if rows are kept.
+    #[inline(always)]
+    fn next(&mut self) -> Fast<Option<&'a mut Column>> {
+        match &mut self.0 {
+            Some(columns) => columns.next().map(Some).ok_or(NeedsExact),
+            None => Ok(None),
+        }
     }
 
     /// A text; an empty one is none.
@@ -60,58 +70,83 @@ impl<'a> Row<'a> {
     }
 
     pub fn optional_text(&mut self, text: Option<&[u8]>) -> Fast<()> {
-        push_text(self.next()?, text);
+        if let Some(column) = self.next()? {
+            push_text(column, text);
+        }
         Ok(())
     }
 
     /// An id, of any length.
     pub fn id(&mut self, bytes: &[u8]) -> Fast<()> {
-        let digits = bytes.iter().flat_map(|byte| [HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
-        let mut short = [0; 32];
-        if bytes.len() * 2 > short.len() {
-            return self.text(&digits.collect::<Vec<u8>>());
+        let Some(column) = self.next()? else { return Ok(()) };
+        match &mut column.store {
+            Store::Bytes(ends, digits) if !bytes.is_empty() => {
+                bytes.iter().for_each(|byte| {
+                    digits.extend_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+                });
+                ends.push(digits.len() as i64);
+                column.valid.push(1);
+            }
+            _ => column.push_null(),
         }
-        short.iter_mut().zip(digits).for_each(|(place, digit)| *place = digit);
-        self.text(&short[..bytes.len() * 2])
+        Ok(())
     }
 
+    /// A value of any kind, as a text.
+    pub fn value(&mut self, value: Reader) -> Fast<()> {
+        match self.next()? {
+            Some(column) => push_value(column, value),
+            None => check(value),
+        }
+    }
+
+    /// What others have read for many rows.
     pub fn map(&mut self, attributes: &Attributes) -> Fast<()> {
-        attributes.push_to(self.next()?)
+        self.next()?.map_or(Ok(()), |column| attributes.push_to(column))
+    }
+
+    pub fn attributes<'b>(&mut self, pairs: impl Iterator<Item = Reader<'b>>) -> Fast<()> {
+        push_attributes(self.next()?, pairs)
     }
 
     pub fn long(&mut self, number: Option<i64>) -> Fast<()> {
-        let column = self.next()?;
-        push(column, number, |store| match store {
+        self.push(number, |store| match store {
             Store::Longs(values) => Some(values),
             _ => None,
-        });
-        Ok(())
+        })
     }
 
     pub fn int(&mut self, number: Option<i32>) -> Fast<()> {
-        let column = self.next()?;
-        push(column, number, |store| match store {
+        self.push(number, |store| match store {
             Store::Ints(values) => Some(values),
             _ => None,
-        });
-        Ok(())
+        })
     }
 
     pub fn double(&mut self, number: Option<f64>) -> Fast<()> {
-        let column = self.next()?;
-        push(column, number, |store| match store {
+        self.push(number, |store| match store {
             Store::Doubles(values) => Some(values),
             _ => None,
-        });
-        Ok(())
+        })
     }
 
     pub fn flag(&mut self, flag: Option<bool>) -> Fast<()> {
-        let column = self.next()?;
-        push(column, flag.map(u8::from), |store| match store {
+        self.push(flag.map(u8::from), |store| match store {
             Store::Bits(values) => Some(values),
             _ => None,
-        });
+        })
+    }
+
+    #[inline(always)]
+    fn push<T>(&mut self, value: Option<T>, values: impl Fn(&mut Store) -> Option<&mut Vec<T>>) -> Fast<()> {
+        let Some(column) = self.next()? else { return Ok(()) };
+        match (value, values(&mut column.store)) {
+            (Some(value), Some(values)) => {
+                values.push(value);
+                column.valid.push(1);
+            }
+            _ => column.push_null(),
+        }
         Ok(())
     }
 
@@ -131,14 +166,14 @@ impl<'a> Row<'a> {
     }
 
     fn numbers<T>(&mut self, numbers: Option<Vec<T>>, fill: impl Fn(&mut Row, T) -> Fast<()>) -> Fast<()> {
-        let column = self.next()?;
+        let Some(column) = self.next()? else { return Ok(()) };
         let Some(numbers) = numbers else {
             column.push_null();
             return Ok(());
         };
         let Store::List(ends, element) = &mut column.store else { return Err(NeedsExact) };
         for number in numbers {
-            fill(&mut Row::new(std::slice::from_mut(&mut **element)), number)?;
+            fill(&mut Row::new(Some(std::slice::from_mut(&mut **element))), number)?;
         }
         ends.push(element.valid.len() as i64);
         column.valid.push(1);
@@ -146,26 +181,16 @@ impl<'a> Row<'a> {
     }
 
     /// A list of rows.
-    pub fn rows<T>(&mut self, items: impl Iterator<Item = T>, fill: impl Fn(&mut Row, T) -> Fast<()>) -> Fast<()> {
-        let column = self.next()?;
+    pub fn rows<T>(&mut self, mut items: impl Iterator<Item = T>, fill: impl Fn(&mut Row, T) -> Fast<()>) -> Fast<()> {
+        let Some(column) = self.next()? else { return items.try_for_each(|item| fill(&mut Row::new(None), item)) };
         let Store::List(ends, element) = &mut column.store else { return Err(NeedsExact) };
         for item in items {
             let Store::Struct(level) = &mut element.store else { return Err(NeedsExact) };
-            fill(&mut Row::new(&mut level.columns), item)?;
+            fill(&mut Row::new(Some(&mut level.columns)), item)?;
             element.valid.push(1);
         }
         ends.push(element.valid.len() as i64);
         column.valid.push(1);
         Ok(())
-    }
-}
-
-fn push<T>(column: &mut Column, value: Option<T>, values: impl Fn(&mut Store) -> Option<&mut Vec<T>>) {
-    match (value, values(&mut column.store)) {
-        (Some(value), Some(values)) => {
-            values.push(value);
-            column.valid.push(1);
-        }
-        _ => column.push_null(),
     }
 }

@@ -3,9 +3,9 @@
 use crate::otlp::fields::Fields;
 use crate::otlp::origin::Origin;
 use crate::otlp::row::Row;
-use crate::otlp::value::{write, Attributes};
 use crate::parse::Fast;
 use crate::protobuf::wire::{FIXED32, FIXED64, VARINT};
+use std::borrow::Cow;
 
 /// The columns of spans, before those of `ORIGIN` (`calve.sources.otlp.tables` names them).
 pub const SPAN: &str = "nnltttlttttttml(ntml)l(tttlml)l";
@@ -15,10 +15,10 @@ const KINDS: [&str; 6] = ["Unspecified", "Internal", "Server", "Client", "Produc
 const STATUSES: [&str; 3] = ["Unset", "Ok", "Error"];
 
 /// The name of a value of an enum, or its number.
-pub fn name(names: &[&str], bits: u64) -> String {
+pub fn name(names: &[&'static str], bits: u64) -> Cow<'static, str> {
     let number = bits as u32 as i32;
     let name = usize::try_from(number).ok().and_then(|at| names.get(at));
-    name.map_or_else(|| number.to_string(), |name| (*name).to_string())
+    name.map_or_else(|| number.to_string().into(), |name| Cow::from(*name))
 }
 
 /// Whether a row can hold a span: it has not too many events and links.
@@ -42,13 +42,13 @@ pub fn span(row: &mut Row, span: &Fields, origin: &Origin) -> Fast<()> {
     row.optional_text(origin.service())?;
     row.text(name(&STATUSES, status.number(3, VARINT)).as_bytes())?;
     row.text(status.text(2)?)?;
-    row.map(&Attributes::read(span.parts(9))?)?;
+    row.attributes(span.parts(9))?;
     row.long(Some(span.count(10, VARINT)))?;
     row.rows(span.parts(11), |row, event| {
         let event = Fields::read(event)?;
         row.time(event.number(1, FIXED64))?;
         row.text(event.text(2)?)?;
-        row.map(&Attributes::read(event.parts(3))?)?;
+        row.attributes(event.parts(3))?;
         row.long(Some(event.count(4, VARINT)))
     })?;
     row.long(Some(span.count(12, VARINT)))?;
@@ -58,7 +58,7 @@ pub fn span(row: &mut Row, span: &Fields, origin: &Origin) -> Fast<()> {
         row.id(link.bytes(2))?;
         row.text(link.text(3)?)?;
         row.long(Some(link.count(6, FIXED32)))?;
-        row.map(&Attributes::read(link.parts(4))?)?;
+        row.attributes(link.parts(4))?;
         row.long(Some(link.count(5, VARINT)))
     })?;
     row.long(Some(span.count(14, VARINT)))
@@ -75,9 +75,7 @@ pub fn log(row: &mut Row, log: &Fields, origin: &Origin) -> Fast<()> {
     row.int(Some(log.number(2, VARINT) as i32))?;
     row.optional_text(origin.service())?;
     row.text(log.text(12)?)?;
-    let mut body = vec![];
-    let has_body = write(log.part(5), &mut body)?;
-    row.optional_text(has_body.then_some(&body))?;
-    row.map(&Attributes::read(log.parts(6))?)?;
+    row.value(log.part(5))?;
+    row.attributes(log.parts(6))?;
     row.long(Some(log.count(7, VARINT)))
 }

@@ -3,10 +3,12 @@
 use crate::column::{Column, Store};
 use crate::kafka::base64;
 use crate::otlp::fields::checked;
+use crate::otlp::row::texts;
 use crate::parse::{Fast, NeedsExact};
 use crate::protobuf::wire::{Reader, FIXED64, LENGTH, VARINT};
 use crate::text::quote_byte;
 use std::collections::HashSet;
+use std::io::Write;
 
 /// So many levels a value may have.
 const DEEPEST: u32 = 100;
@@ -49,15 +51,23 @@ fn value(mut reader: Reader<'_>) -> Fast<Value<'_>> {
 }
 
 /// Appends the text of a value; false: it is empty.
-pub fn write(reader: Reader, out: &mut Vec<u8>) -> Fast<bool> {
+fn write(reader: Reader, out: &mut Vec<u8>) -> Fast<bool> {
     match value(reader)? {
         Value::Empty => return Ok(false),
-        Value::Text(text) => out.extend(text),
+        Value::Text(text) => out.extend_from_slice(text),
         Value::Bytes(bytes) => out.extend(base64(bytes).bytes()),
-        Value::Double(number) => out.extend(double(number).bytes()),
+        Value::Double(number) => double(number, out),
         other => json(&other, out, 0)?,
     }
     Ok(true)
+}
+
+/// Fails where `write` does.
+pub fn check(reader: Reader) -> Fast<()> {
+    match value(reader)? {
+        nested @ (Value::List(_) | Value::Map(_)) => json(&nested, &mut vec![], 0),
+        _ => Ok(()),
+    }
 }
 
 fn json(given: &Value, out: &mut Vec<u8>, depth: u32) -> Fast<()> {
@@ -68,9 +78,13 @@ fn json(given: &Value, out: &mut Vec<u8>, depth: u32) -> Fast<()> {
         Value::Empty => out.extend(b"null"),
         Value::Text(text) => quote(text, out),
         Value::Bool(is_true) => out.extend(if *is_true { &b"true"[..] } else { b"false" }),
-        Value::Int(number) => out.extend(number.to_string().bytes()),
-        Value::Double(number) if number.is_finite() => out.extend(double(*number).bytes()),
-        Value::Double(number) => quote(double(*number).as_bytes(), out),
+        Value::Int(number) => written(out, format_args!("{number}")),
+        Value::Double(number) if number.is_finite() => double(*number, out),
+        Value::Double(number) => {
+            out.push(b'"');
+            double(*number, out);
+            out.push(b'"');
+        }
         Value::Bytes(bytes) => quote(base64(bytes).as_bytes(), out),
         Value::List(list) => {
             let (mut reader, mut mark) = (*list, b'[');
@@ -108,12 +122,16 @@ fn quote(text: &[u8], out: &mut Vec<u8>) {
 }
 
 /// The shortest text that is the number; one without a fraction ends in `.0` or has an exponent.
-fn double(number: f64) -> String {
+fn double(number: f64, out: &mut Vec<u8>) {
     match number {
-        f64::INFINITY => "Infinity".into(),
-        f64::NEG_INFINITY => "-Infinity".into(),
-        number => format!("{number:?}"),
+        f64::INFINITY => out.extend(b"Infinity"),
+        f64::NEG_INFINITY => out.extend(b"-Infinity"),
+        number => written(out, format_args!("{number:?}")),
     }
+}
+
+fn written(out: &mut Vec<u8>, text: std::fmt::Arguments) {
+    out.write_fmt(text).unwrap_or_default(); // memory takes everything
 }
 
 fn parts(mut reader: Reader<'_>) -> impl Iterator<Item = Fast<Reader<'_>>> {
@@ -133,7 +151,7 @@ type Entry<'a> = (&'a [u8], Reader<'a>);
 
 /// Keys and their values, the last one of each key.
 fn entries<'a>(pairs: impl Iterator<Item = Fast<Reader<'a>>>) -> Fast<Vec<Entry<'a>>> {
-    let (mut entries, mut most) = (vec![], MANY_KEYS);
+    let (mut entries, mut most) = (Vec::with_capacity(FEW_KEYS), MANY_KEYS);
     for pair in pairs {
         let (mut pair, mut key, mut value) = (pair?, &b""[..], Reader::new(&[]));
         while pair.has_more() {
@@ -169,62 +187,108 @@ fn keep_last(entries: &mut Vec<Entry>) {
     }
 }
 
-/// The attributes of something as texts.
-#[derive(Default)]
+/// The attributes of something as texts: keys, and values, if they have one.
 pub struct Attributes {
-    bytes: Vec<u8>,
-    /// Where each key ends, and its value, if it has one.
-    ends: Vec<(usize, Option<usize>)>,
+    keys: Column,
+    values: Column,
+}
+
+impl Default for Attributes {
+    fn default() -> Attributes {
+        Attributes { keys: texts(), values: texts() }
+    }
 }
 
 impl Attributes {
     pub fn read<'a>(pairs: impl Iterator<Item = Reader<'a>>) -> Fast<Attributes> {
         let mut attributes = Attributes::default();
-        for (key, part) in entries(pairs.map(Ok))? {
-            attributes.bytes.extend(key);
-            let end = attributes.bytes.len();
-            let has_value = write(part, &mut attributes.bytes)?;
-            attributes.ends.push((end, has_value.then_some(attributes.bytes.len())));
-        }
+        push(&entries(pairs.map(Ok))?, &mut attributes.keys, &mut attributes.values)?;
         Ok(attributes)
     }
 
     pub fn size(&self) -> usize {
-        self.bytes.len() + ENTRY_BYTES * self.ends.len()
+        let bytes = [&self.keys, &self.values].map(|column| as_texts(column).1.len());
+        bytes[0] + bytes[1] + ENTRY_BYTES * self.keys.valid.len()
     }
 
-    fn texts(&self) -> impl Iterator<Item = (&[u8], Option<&[u8]>)> {
-        let mut at = 0;
-        self.ends.iter().map(move |&(key, value)| {
-            let start = std::mem::replace(&mut at, value.unwrap_or(key));
-            (&self.bytes[start..key], value.map(|end| &self.bytes[key..end]))
-        })
-    }
-
+    /// The value of a key.
     pub fn get(&self, name: &[u8]) -> Option<&[u8]> {
-        self.texts().find(|text| text.0 == name)?.1
+        let text = |column, at: usize| {
+            let (ends, bytes): (&[i64], &[u8]) = as_texts(column);
+            &bytes[ends[at] as usize..ends[at + 1] as usize]
+        };
+        let at = (0..self.keys.valid.len()).find(|at| text(&self.keys, *at) == name)?;
+        (self.values.valid[at] == 1).then(|| text(&self.values, at))
     }
 
     /// Adds them to a column of maps.
     pub fn push_to(&self, column: &mut Column) -> Fast<()> {
-        let Store::Map(ends, pair) = &mut column.store else { return Err(NeedsExact) };
-        for (key, value) in self.texts() {
-            push_text(&mut pair.0, Some(key));
-            push_text(&mut pair.1, value);
-        }
-        ends.push(i32::try_from(pair.0.valid.len()).map_err(|_| NeedsExact)?);
-        column.valid.push(1);
-        Ok(())
+        push_map(column, |keys, values| {
+            extend(keys, &self.keys);
+            extend(values, &self.values);
+            Ok(())
+        })
     }
+}
+
+/// Checks attributes, and adds them to a column of maps, if there is one.
+pub fn push_attributes<'a>(column: Option<&mut Column>, pairs: impl Iterator<Item = Reader<'a>>) -> Fast<()> {
+    let entries = entries(pairs.map(Ok))?;
+    match column {
+        Some(column) => push_map(column, |keys, values| push(&entries, keys, values)),
+        None => entries.iter().try_for_each(|entry| check(entry.1)),
+    }
+}
+
+fn push_map(column: &mut Column, push: impl FnOnce(&mut Column, &mut Column) -> Fast<()>) -> Fast<()> {
+    let Store::Map(ends, pair) = &mut column.store else { return Err(NeedsExact) };
+    push(&mut pair.0, &mut pair.1)?;
+    ends.push(i32::try_from(pair.0.valid.len()).map_err(|_| NeedsExact)?);
+    column.valid.push(1);
+    Ok(())
+}
+
+fn push(entries: &[Entry], keys: &mut Column, values: &mut Column) -> Fast<()> {
+    for (key, value) in entries {
+        push_text(keys, Some(key));
+        push_value(values, *value)?;
+    }
+    Ok(())
+}
+
+/// Adds the text of a value to a column of texts.
+pub fn push_value(column: &mut Column, value: Reader) -> Fast<()> {
+    let Store::Bytes(ends, bytes) = &mut column.store else { return Err(NeedsExact) };
+    column.valid.push(u8::from(write(value, bytes)?));
+    ends.push(bytes.len() as i64);
+    Ok(())
 }
 
 pub fn push_text(column: &mut Column, text: Option<&[u8]>) {
     match (text, &mut column.store) {
         (Some(text), Store::Bytes(ends, bytes)) => {
-            bytes.extend(text);
+            bytes.extend_from_slice(text);
             ends.push(bytes.len() as i64);
             column.valid.push(1);
         }
         _ => column.push_null(),
+    }
+}
+
+/// Adds the texts of another column.
+fn extend(column: &mut Column, other: &Column) {
+    let (other_ends, other_bytes) = as_texts(other);
+    if let Store::Bytes(ends, bytes) = &mut column.store {
+        let start = bytes.len() as i64;
+        ends.extend(other_ends[1..].iter().map(|end| start + end));
+        bytes.extend_from_slice(other_bytes);
+        column.valid.extend_from_slice(&other.valid);
+    }
+}
+
+fn as_texts(column: &Column) -> (&[i64], &[u8]) {
+    match &column.store {
+        Store::Bytes(ends, bytes) => (ends, bytes),
+        _ => (&[0], &[]),
     }
 }

@@ -18,7 +18,7 @@ __all__ = ["FILE", "SLOWER", "VARIABLE", "VERSION", "file", "load", "missing"]
 VARIABLE = "CALVE_CORE"
 FILE = Path(__file__).with_name("libcalve_core.dylib" if sys.platform == "darwin" else "libcalve_core.so")
 """Where the library is, if there is one."""
-VERSION = 22
+VERSION = 23
 """Of the functions that the library has, which must be the very ones that are called."""
 SLOWER = "events are converted about 50 times slower"
 """What it costs to have none (`bench/convert.py`, with `CALVE_CORE=off` and without)."""

@@ -69,6 +69,7 @@ def test_data_prepper_s_keys_are_understood() -> None:
         ("otlp", {"promote": ["trace.id"]}, "has for something else"),
         ("otlp", {"promote": ["a.b", "a_b"]}, "would share the column a_b"),
         ("otlp", {"path": "/a"}, "path"),
+        ("otlp", {"max_request_length": "600mb"}, "at most 500mb"),
         ("otlp", {"authentication": {"bearer": {"token": "a"}, "unauthenticated": {}}}, "choose one"),
     ],
 )

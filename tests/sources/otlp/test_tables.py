@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.metrics.v1.metrics_pb2 import NumberDataPoint
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from calve.compiled.otlp import SIGNALS, RequestPart, decode
+from calve.compiled.otlp import SIGNALS, RequestPart, check, decode
 from calve.sources.otlp.reader import promoted
 from calve.sources.otlp.tables import TABLES
 from sources.otlp.requests import REQUESTS, comparable, request_of, rows_of
@@ -17,9 +17,16 @@ ALL = (1 << 40, 1 << 40)
 
 
 def decoded(signal: str, request: bytes, start: int = 0, most: tuple[int, int] = ALL) -> RequestPart:
-    part = decode(signal, request, TABLES[signal], start, most)
+    part = read(signal, request) if (start, most) == (0, ALL) else decode(signal, request, TABLES[signal], start, most)
     assert part is not None
     part.batch.validate(full=True)
+    return part
+
+
+def read(signal: str, request: bytes) -> RequestPart | None:
+    """Decode a request, which a check answers in the same way."""
+    part = decode(signal, request, TABLES[signal], 0, ALL)
+    assert check(signal, request, ALL) == (part.counts if part else None)
     return part
 
 
@@ -29,7 +36,7 @@ def test_a_request_becomes_the_rows_that_opentelemetry_s_own_package_reads(signa
         request = request_of(signal, seed)
         expected = rows_of(signal, request)
         part = decoded(signal, request.SerializeToString())
-        assert (part.rows, part.refused, part.has_more) == (len(expected), 0, False)
+        assert part.counts == (len(expected), len(expected), 0, False)
         assert comparable(part.batch.to_pylist()) == comparable(
             [{name: row[name] for name in TABLES[signal].names} for row in expected]
         )
@@ -43,13 +50,13 @@ def test_the_parts_of_joined_requests_are_all_of_their_rows_in_order(signal: str
     while True:
         part = decoded(signal, joined, start, most)
         batches.append(part.batch)
-        start = part.records
-        if not part.has_more:
+        start = part.counts.records
+        if not part.counts.has_more:
             break
     assert len(batches) > 8
     whole = pa.Table.from_batches([decoded(signal, joined).batch])
     assert comparable(pa.Table.from_batches(batches).to_pylist()) == comparable(whole.to_pylist())
-    checked = decode(signal, joined, TABLES[signal], 0, ALL, keeps=False)
+    checked = check(signal, joined, ALL)
     assert checked is not None
     assert (checked.rows, checked.records) == (len(whole), start)
 
@@ -58,11 +65,11 @@ def test_the_parts_of_joined_requests_are_all_of_their_rows_in_order(signal: str
 def test_any_bytes_are_rows_or_refused(signal: str) -> None:
     whole = request_of(signal, 5, records=3).SerializeToString()
     for at in range(0, len(whole), max(1, len(whole) // 300)):
-        decode(signal, whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :], TABLES[signal], 0, ALL)
-        decode(signal, whole[:at], TABLES[signal], 0, ALL)
-    assert decode(signal, whole[:-1], TABLES[signal], 0, ALL) is None
-    assert decoded(signal, b"").rows == 0
-    assert decode(signal, b"{}", TABLES[signal], 0, ALL) is None
+        read(signal, whole[:at] + bytes([whole[at] ^ 0x55]) + whole[at + 1 :])
+        read(signal, whole[:at])
+    assert read(signal, whole[:-1]) is None
+    assert decoded(signal, b"").counts.rows == 0
+    assert read(signal, b"{}") is None
 
 
 def test_values_nested_too_deep_are_refused() -> None:
@@ -86,16 +93,16 @@ def test_values_nested_too_deep_are_refused() -> None:
             for field in reversed(fields):
                 value = nested(value, field)
         body = nested(nested(nested(nested(value, 5), 2), 2), 1)
-        assert decode("logs", body, TABLES["logs"], 0, ALL) is None
+        assert read("logs", body) is None
 
 
 def test_a_text_that_is_not_utf_8_and_groups_without_end_are_refused() -> None:
     request = REQUESTS["traces"]()
     request.resource_spans.add().scope_spans.add().spans.add(name="name")
     whole = request.SerializeToString()
-    assert decoded("traces", whole).rows == 1
-    assert decode("traces", whole.replace(b"name", b"nam\xff"), TABLES["traces"], 0, ALL) is None
-    assert decode("traces", whole + b"\x7b" * 100_000, TABLES["traces"], 0, ALL) is None
+    assert decoded("traces", whole).counts.rows == 1
+    assert read("traces", whole.replace(b"name", b"nam\xff")) is None
+    assert read("traces", whole + b"\x7b" * 100_000) is None
 
 
 def test_a_count_that_no_column_can_hold_is_refused_alone() -> None:
@@ -106,7 +113,7 @@ def test_a_count_that_no_column_can_hold_is_refused_alone() -> None:
     point = metrics.add(name="e").exponential_histogram.data_points.add()
     point.positive.bucket_counts.append(2**63)
     part = decoded("metrics", request.SerializeToString())
-    assert (part.rows, part.refused, part.records) == (1, 3, 4)
+    assert part.counts == (1, 4, 3, False)
     assert part.batch["bucket_counts"].to_pylist() == [[2**63 - 1]]
 
 
@@ -114,7 +121,7 @@ def test_a_record_with_lists_that_are_too_long_is_refused_alone() -> None:
     lists = ((100_000, 0), (100_001, 0), (99_999, 2), (1, 1))
     spans = [_part(2, _part(11, b"") * events + _part(13, b"") * links) for events, links in lists]
     part = decoded("traces", _part(1, _part(2, b"".join(spans))))
-    assert (part.rows, part.refused, part.records) == (2, 2, 4)
+    assert part.counts == (2, 4, 2, False)
     assert [len(events) for events in part.batch["events"]] == [100_000, 1]
     many = 100_001
     points = [
@@ -126,7 +133,7 @@ def test_a_record_with_lists_that_are_too_long_is_refused_alone() -> None:
         _part(10, _part(1, _part(9, _part(2, bytes(100))))),
     ]
     part = decoded("metrics", _part(1, _part(2, b"".join(_part(2, point) for point in points))))
-    assert (part.rows, part.refused) == (1, 5)
+    assert (part.counts.rows, part.counts.refused) == (1, 5)
 
 
 def test_fields_behind_very_many_others_count() -> None:
@@ -152,10 +159,10 @@ def test_very_many_points_of_a_metric_are_read_in_their_time() -> None:
     points = 200_000  # to look among all of them for each one took an hour
     metric = _part(1, b"m") + _part(7, _part(1, b"") * points + b"\x10\x02\x18\x01") + _part(3, b"ms")
     part = decode("metrics", _part(1, _part(2, _part(2, metric))), TABLES["metrics"], points - 1, (10, 1 << 40))
-    checked = decode("metrics", _part(1, _part(2, _part(2, metric))), TABLES["metrics"], 0, ALL, keeps=False)
+    checked = check("metrics", _part(1, _part(2, _part(2, metric))), ALL)
     assert part is not None
     assert checked is not None
-    assert (part.rows, checked.rows, checked.has_more) == (1, points, False)
+    assert (part.counts.rows, checked.rows, checked.has_more) == (1, points, False)
     [row] = part.batch.select(["metric_name", "metric_unit", "aggregation_temporality", "is_monotonic"]).to_pylist()
     assert list(row.values()) == ["m", "ms", "Cumulative", True]
 
@@ -172,10 +179,10 @@ def test_a_field_of_another_wire_type_is_none_of_a_oneof() -> None:
 def test_a_body_of_tiny_fields_takes_little_memory() -> None:
     body = _part(1, _part(2, _part(2, _part(9, b"") * (4 << 20))))
     code = (
-        "import resource, sys; from calve.compiled import otlp; from calve.sources.otlp.tables import TABLES\n"
+        "import resource, sys; from calve.compiled import otlp\n"
         "peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
         "body = sys.stdin.buffer.read(); before = peak()\n"
-        "otlp.decode('traces', body, TABLES['traces'], 0, (1 << 40, 1 << 30), keeps=False); print(peak() - before)"
+        "otlp.check('traces', body, (1 << 40, 1 << 30)); print(peak() - before)"
     )
     done = subprocess.run([sys.executable, "-c", code], input=body, capture_output=True, check=True)
     assert int(done.stdout) < 40 << 10, "kB; 32 bytes a field are 128 MB"

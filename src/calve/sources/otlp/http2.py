@@ -21,7 +21,9 @@ from h2.events import (
     StreamReset,
 )
 from h2.exceptions import ProtocolError
+from h2.frame_buffer import FrameBuffer
 from h2.settings import SettingCodes
+from hyperframe.frame import Frame
 
 from calve.sources.http.connection import IDLE_SECONDS, ClientConnection, Host
 from calve.sources.http.message import BUG, Request, Response
@@ -70,6 +72,15 @@ class EitherConnection(ClientConnection):
         after.data_received(data)
 
 
+class _Frames(FrameBuffer):
+    """The frames of a client; h2 would describe each one, with all of its data, for a log that is off."""
+
+    def __next__(self) -> Frame:
+        frame = super().__next__()
+        frame._body_repr = str  # type: ignore[method-assign]
+        return frame
+
+
 class Http2Connection(asyncio.Protocol):
     """Serves the streams of a connection, all at the same time.
 
@@ -86,6 +97,7 @@ class Http2Connection(asyncio.Protocol):
         self._timeout = timeout
         self._closed = closed
         self._state = H2Connection(H2Configuration(client_side=False, header_encoding=None))
+        self._state.incoming_buffer = _Frames(server=True)
         self._transport: asyncio.Transport
         self._open: dict[int, StreamRequest] = {}
         self._idle_until = 0.0

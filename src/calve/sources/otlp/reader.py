@@ -54,11 +54,11 @@ class OtlpReader:
                 part = otlp.decode(signal, requests, TABLES[signal], start, (READ_ROWS, READ_BYTES))
                 if part is None:
                     raise _undecodable(self.folder, split)
-                if part.rows:
+                if part.counts.rows:
                     yield self._batch(signal, promoted(signal, part.batch, self.promote), headers)
-                if not part.has_more:
+                if not part.counts.has_more:
                     break
-                start = part.records
+                start = part.counts.records
 
     def _joined(self, split: Split) -> Iterator[tuple[bytes, bytes]]:
         """Yield requests that follow each other with the same headers, joined, which is one request of Protobuf."""

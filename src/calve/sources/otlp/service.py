@@ -10,7 +10,6 @@ from calve.sources.log.record import RecordEvents
 from calve.sources.otlp import answers
 from calve.sources.otlp.grpc import METHODS
 from calve.sources.otlp.settings import SIGNAL, OtlpSourceSettings
-from calve.sources.otlp.tables import TABLES
 
 __all__ = ["MOST_BYTES", "OtlpService"]
 
@@ -54,7 +53,7 @@ class OtlpService(Service):
                 raise RequestRefusedError(
                     Response(400, f"The body is no request of OTLP with {signal}: {error}.")
                 ) from error
-        read = otlp.decode(signal, data, TABLES[signal], 0, (most + 1, MOST_BYTES), keeps=False)
+        read = otlp.check(signal, data, (most + 1, MOST_BYTES))
         if read is None:
             raise RequestRefusedError(Response(400, f"The body is no request of OTLP with {signal} in Protobuf."))
         if read.rows > most:

@@ -21,6 +21,8 @@ PROMOTE = (
     "Attributes that also get a column, e.g. `[http.route]`: `http_route`, a text. The value is that of the record, or "
     "else of its scope, or its resource. `service.name` always has the column `service_name`."
 )
+_MOST_LENGTH = 500 << 20
+"""A body of HTTP/2 is refused while all bodies that arrive take more than `HELD_BYTES`: one alone must not."""
 _PATH = "Path of requests with {}; `null`: they are not accepted. `${{pipelineName}}` is replaced."
 
 
@@ -59,7 +61,7 @@ class OtlpSourceSettings(ListenerSettings):
         Size(20 << 20),
         "Maximum size of a body, compressed and decompressed; larger ones are answered with 413.",
         minimum=1,
-        maximum=1 << 30,
+        maximum=_MOST_LENGTH,
     )
     max_compression_ratio: int = option(
         DEFLATE_RATIO,

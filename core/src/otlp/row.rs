@@ -1,21 +1,13 @@
 //! Columns of one table, and one row of them: each call fills the next column.
 
-use crate::column::{Column, Kind, Store};
+use crate::column::{Column, Store};
 use crate::object_columns::{Names, ObjectColumns};
-use crate::otlp::value::{check, push_attributes, push_text, push_value, Attributes};
+use crate::otlp::value::{check, column, push_attributes, push_text, push_value, texts, Attributes};
 use crate::parse::{Fast, NeedsExact};
 use crate::protobuf::wire::Reader;
 use std::slice::IterMut;
 
 const HEX: &[u8; 16] = b"0123456789abcdef";
-
-fn column(store: Store) -> Column {
-    Column { kind: Kind::Nested, store, valid: vec![], required: false, may_lack: false, defers: false }
-}
-
-pub fn texts() -> Column {
-    column(Store::Bytes(vec![0], vec![]))
-}
 
 /// Columns by letters: `t` texts, `m` maps of texts, `l` and `i` numbers of 64 and 32 bits, `d` doubles, `b` booleans, `n`
 /// times (microseconds and the nanoseconds beyond them, two columns), `L` and `D` lists of numbers, `(…)` lists of rows.

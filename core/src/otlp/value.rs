@@ -1,9 +1,8 @@
 //! Attributes, and values of any kind as texts: a string as it is, bytes as Base64, lists and maps as JSON.
 
-use crate::column::{Column, Store};
+use crate::column::{Column, Kind, Store};
 use crate::kafka::base64;
 use crate::otlp::fields::checked;
-use crate::otlp::row::texts;
 use crate::parse::{Fast, NeedsExact};
 use crate::protobuf::wire::{Reader, FIXED64, LENGTH, VARINT};
 use crate::text::quote_byte;
@@ -185,6 +184,14 @@ fn keep_last(entries: &mut Vec<Entry>) {
         entries.retain(|entry| keys.insert(entry.0));
         entries.reverse();
     }
+}
+
+pub fn column(store: Store) -> Column {
+    Column { kind: Kind::Nested, store, valid: vec![], required: false, may_lack: false, defers: false }
+}
+
+pub fn texts() -> Column {
+    column(Store::Bytes(vec![0], vec![]))
 }
 
 /// The attributes of something as texts: keys, and values, if they have one.

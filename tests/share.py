@@ -31,7 +31,6 @@ LONGEST = (
     "test_secrets.py",
     "test_outages.py",
     "test_maintenance.py",
-    "test_notify.py",
     "test_iceberg_merge_by_key.py",
     "test_mirror.py",
     "test_histories.py",

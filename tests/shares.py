@@ -105,7 +105,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # tests start Python hundreds of times
     print(f"Running the tests in {PROCESSES} processes: all of them take some 20 minutes on 2 quiet cores", flush=True)
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         progress = Progress(Path(folder))
         running = [_start(Path(folder) / f"{number}", FIRST[number % len(FIRST)]) for number in range(PROCESSES)]
         codes = set()
@@ -132,7 +132,9 @@ def main() -> int:
 def _start(output: Path, kind: str) -> Share:
     """Start a process that hears of its end from this one, and from no one else."""
     script, folder = str(Path(__file__).with_name("share.py")), str(output.parent)
-    command = [sys.executable, script, folder, kind, "-o", "console_output_style=classic", *sys.argv[1:]]
+    # two processes that remove the same old folders at once would fail, so each has a new one
+    of_pytest = ["-o", "console_output_style=classic", f"--basetemp={output}.tmp"]
+    command = [sys.executable, script, folder, kind, *of_pytest, *sys.argv[1:]]
     with output.open("wb") as file:
         process = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
     return Share(kind, process, output)

@@ -34,7 +34,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's, of `collect`
 ]
 
-SNAPSHOTS = int(os.environ.get("CALVE_CHANGES_FILES", "40"))
+SNAPSHOTS = int(os.environ.get("CALVE_CHANGES_FILES", "24"))
 """How many snapshots are looked at in all."""
 SEED = int(os.environ.get("CALVE_CHANGES_SEED", "1"))
 AT_ONCE = 24

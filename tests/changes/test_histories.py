@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning"),  # PySpark's, of `collect`
 ]
 
-SNAPSHOTS = int(os.environ.get("CALVE_CHANGES_SNAPSHOTS", "18"))
+SNAPSHOTS = int(os.environ.get("CALVE_CHANGES_SNAPSHOTS", "12"))
 """How many snapshots are looked at in all; each takes about 1.7 seconds of CPU. CALVE_CHANGES_SHOW=1 prints them."""
 LONGEST = 40
 """Snapshots of one table at most."""

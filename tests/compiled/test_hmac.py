@@ -26,7 +26,7 @@ def expected(key: bytes, text: str | bytes | None, is_hex: bool = True) -> str |
     return digest.hex() if is_hex else b64encode(digest).decode()
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(KEYS, TEXTS, st.booleans(), st.integers(0, 3), st.sampled_from([pa.string(), pa.large_string(), pa.binary()]))
 def test_texts_have_the_hmac_of_python(
     key: bytes, texts: list[str | None], is_hex: bool, start: int, kind: pa.DataType

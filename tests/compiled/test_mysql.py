@@ -45,7 +45,7 @@ def by_core(table: DatabaseTable, messages: list[bytes]) -> tuple[list[Any], lis
     return found and told(found)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_changes_of_a_table_are_the_rows_that_python_makes_of_them(seed: int) -> None:
     made = Random(random.Random(seed))
@@ -53,7 +53,7 @@ def test_changes_of_a_table_are_the_rows_that_python_makes_of_them(seed: int) ->
     assert by_core(made.table, messages) == exactly(made.table, messages)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_of_changes_that_are_not_as_they_should_be_the_core_makes_the_same_or_leaves_them(seed: int) -> None:
     rnd = random.Random(seed)
@@ -89,14 +89,14 @@ def answered(answer: Answer, by_core: bool) -> list[tuple[pa.DataType, str]]:
     return [(each.type, repr(each.to_pylist())) for each in found]
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_rows_of_a_prepared_statement_are_the_columns_that_python_makes_of_them(seed: int) -> None:
     answer = Answer(random.Random(seed))
     assert answered(answer, by_core=True) == answered(answer, by_core=False)
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(seed=st.integers(0, 2**32))
 def test_of_columns_with_other_types_than_before_the_core_makes_the_same_or_leaves_them(seed: int) -> None:
     rnd = random.Random(seed)

@@ -196,7 +196,7 @@ def result(tree, event):
         return FAILED
 
 
-@settings(max_examples=examples(80), deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(CONDITIONS, st.lists(EVENTS, min_size=2, max_size=8))
 def test_conditions_agree_with_the_oracle(evaluator, tree, events):
     sql = compile_condition(written(tree)).sql

@@ -50,7 +50,7 @@ def outcome(masking: ColumnMasking, column: pa.Array) -> tuple[Any, ...]:
     return masked.type, (masked.view(f"int{masked.type.bit_width}") if is_time else masked).to_pylist(), reasons
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data(), st.sampled_from(COLUMNS), st.sampled_from(ENTRIES), st.sampled_from(["hex", "base64"]))
 def test_one_step_gives_what_each_value_has_by_itself(
     data: st.DataObject, kind: tuple[pa.DataType, st.SearchStrategy[Any]], entry: ColumnMask, encoding: Any

@@ -61,7 +61,7 @@ def outcome(processed: Processed) -> tuple[Any, ...]:
     return texts, rows[SCHEMA].to_pylist(), written[ORIGINAL].to_pylist(), failed, processed.dropped
 
 
-@settings(max_examples=examples(200), deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(st.data(), st.lists(processors | MORE, min_size=1, max_size=5))
 def test_columns_give_what_texts_give(data: st.DataObject, chosen: list[dict[str, Any]]) -> None:
     size = data.draw(st.integers(1, 4))

@@ -55,7 +55,7 @@ VALUES = LEAVES | st.lists(LEAVES, max_size=3) | st.dictionaries(st.sampled_from
 NAMES = [*SCHEMA["properties"], "other"]
 
 
-@settings(max_examples=examples(300), deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.fixed_dictionaries({}, optional=dict.fromkeys(NAMES, VALUES)) | VALUES)
 def test_values_that_follow_their_schema_are_those_of_another_library(value: Any) -> None:
     found = CHECK.fault(json.dumps(value).encode())

@@ -103,9 +103,11 @@ def test_texts_of_typed_rows_are_those_of_the_changes_of_a_table(
     spark.sql(
         f"CREATE TABLE lake.{made} (n INT, {', '.join(f'{name} {kind}' for name, kind, _ in COLUMNS)}) USING iceberg"
     )
+    rows = []
     for number in range(max(len(values) for _, _, values in COLUMNS)):
         row = [f"CAST({values[number % len(values)]} AS {kind})" for _, kind, values in COLUMNS]
-        spark.sql(f"INSERT INTO lake.{made} SELECT {number}, {', '.join(row)}")
+        rows.append(f"SELECT {number}, {', '.join(row)}")
+    spark.sql(f"INSERT INTO lake.{made} {' UNION ALL '.join(rows)}")
     source = source_of(lake, made, tmp_path)
     tables = list(read(source, planned(source)))
     assert all(map(is_typed, tables))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import msgspec
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyiceberg.exceptions import NoSuchTableError
 
@@ -135,14 +136,32 @@ class Files:
         self.sink = f"file: {{path: {self.folder}, operation: '${{/do}}', compression: gzip}}"
         self.gone = "file: {path: /dev/full/out}"
 
-    def found(self):
+    def named(self):
         manifests = [json.loads(each.read_bytes()) for each in sorted((self.folder / "_manifests").glob("*.json"))]
         named = [self.folder / file["path"] for manifest in manifests for file in manifest["files"]]
-        assert {*named} == {*self.folder.glob("*.gz")}
-        return [json.loads(line)["after"] for file in named for line in gzip.decompress(file.read_bytes()).splitlines()]
+        assert {*named} == {*self.folder.glob("[!_]*")}
+        return named
+
+    def found(self):
+        lines = [line for file in self.named() for line in gzip.decompress(file.read_bytes()).splitlines()]
+        return [json.loads(line)["after"] for line in lines]
 
     def traces(self):
         return sorted(str(path) for path in self.folder.rglob("*") if path.is_file())
+
+
+class ParquetFiles(Files):
+    """The same as Parquet, whose columns refuse values."""
+
+    bad = '{"id": 1, "n": "not a number"}'
+
+    def __init__(self, folder, request):
+        super().__init__(folder, request)
+        columns = "columns: [{name: id, type: long}, {name: n, type: long}]"
+        self.sink = f"file: {{path: {self.folder}, codec: {{parquet: {{schema: {{{columns}}}}}}}}}"
+
+    def found(self):
+        return [row for file in self.named() for row in pq.ParquetFile(file).read().to_pylist()]
 
 
 class Posts:
@@ -197,6 +216,7 @@ WORLDS = [
     pytest.param(Documents, id="opensearch", marks=pytest.mark.services("opensearch")),
     pytest.param(Records, id="kafka", marks=pytest.mark.services("kafka")),
     pytest.param(Files, id="file"),
+    pytest.param(ParquetFiles, id="file-parquet"),
     pytest.param(Posts, id="http"),
     pytest.param(Lines, id="lines"),
 ]

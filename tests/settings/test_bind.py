@@ -97,7 +97,7 @@ def test_an_alias_is_the_same_option(source: Read) -> None:
         ("path: [a, [b]]", "path[1]: expected text, found a list"),
         ("headers: [a]", "headers: expected a map, found a list"),
         ("headers: {a: null}", "headers.a: expected text, found nothing"),
-        ("codec: csv", "codec: expected a map, found 'csv'"),
+        ("codec: csv", "codec: expected a map, found 'csv'; write {csv: {}}"),
         ("codec: {csv: {delimiter: ab}}", "codec.csv.delimiter: must be at most 1 character long"),
         ("codec: {cvs: }", "codec.cvs: unknown key 'cvs'; did you mean csv? (known: csv, json)"),
         ("even: 3", "even: 3 is odd. Add one"),

@@ -56,7 +56,7 @@ def run(job: SinkJob, events: Iterable[Any], targets: tuple[str, ...] = ("t",), 
     work: Any = FakeWork()
     writer = job.writer(work)
     texts = [event if isinstance(event, str) else json.dumps(event) for event in events]
-    rows = pa.table({"json": texts, **metadata})
+    rows = pa.table({"event": [text.encode() for text in texts], "json": texts, **metadata})
     numbers = np.arange(len(rows), dtype=np.int32) % len(targets)
     rejects = [reject for _, table in writer.write(targets, rows, numbers) for reject in table.to_pylist()]
     assert rejects == []

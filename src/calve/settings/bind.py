@@ -44,7 +44,8 @@ class Binder:
             return INVALID
         before = len(self.problems)
         if node.value is not None and node.value != "" and not isinstance(node.value, dict):
-            return self.wrong(node.location, path, f"expected a map, found {kind(node)}")
+            meant = f"; write {{{node.value}: {{}}}}" if str(node.value) in declared(settings) else ""
+            return self.wrong(node.location, path, f"expected a map, found {kind(node)}{meant}")
         children = node.value if isinstance(node.value, dict) else {}
         options = declared(settings)
         option_of = {name: option for option in options.values() for name in option.names}

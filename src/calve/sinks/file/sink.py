@@ -6,7 +6,9 @@ from functools import partial
 
 from pyiceberg.io import load_file_io
 
+from calve.columns.fields import Fields
 from calve.engine.engine import Engine
+from calve.sinks.file.columns import columns_of
 from calve.sinks.file.job import FileJob
 from calve.sinks.file.settings import FileSinkSettings, folder_fault
 from calve.sinks.records.sink import LineSink
@@ -28,8 +30,16 @@ class FileSink(LineSink):
     def __init__(self, opening: Opening) -> None:
         settings: FileSinkSettings = opening.entry.value
         self._settings = settings
-        job_of = partial(FileJob, root=settings.root, compression=settings.compression)
-        super().__init__(opening, settings.target, "path", job_of, partial(folder_fault, settings.root))
+        fields = Fields(frozenset(opening.entry.include_keys), frozenset(opening.entry.exclude_keys))
+        job_of = partial(
+            FileJob,
+            root=settings.root,
+            endings=settings.endings,
+            compression=settings.packing,
+            columns=columns_of(settings.parquet, fields) if settings.parquet else None,
+        )
+        fault = partial(folder_fault, settings.root, settings.ending)
+        super().__init__(opening, settings.target, "path", job_of, fault)
 
     def open(self) -> None:
         """Create the folder, or see that the store answers."""

@@ -122,7 +122,7 @@ def _of_all(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
     if settings.on_dropped_column and not settings.schema_evolution:
         yield "on_dropped_column", "needs schema_evolution: true; without it no column of a table changes"
     if settings.metadata_columns:
-        from calve.sinks.iceberg.schema_faults import metadata_faults
+        from calve.sinks.schema_faults import metadata_faults
 
         for name, why in metadata_faults(settings.metadata_columns):
             yield f"metadata_columns.{name}", why
@@ -172,7 +172,7 @@ def _of_full_row(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
 
 
 def _of_declared(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
-    from calve.sinks.iceberg.schema_faults import partition_faults, time_fault, type_fault
+    from calve.sinks.schema_faults import partition_faults, time_fault, type_fault
 
     if settings.schema and settings.event_time and (bad := time_fault(settings.columns, settings.event_time)):
         yield "event_time", bad
@@ -207,7 +207,7 @@ def _variants(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
 
 
 def _of_overflow(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
-    from calve.sinks.iceberg.schema_faults import metadata_faults
+    from calve.sinks.schema_faults import metadata_faults
 
     column = settings.overflow.column if settings.overflow else ""
     others = {"metadata_columns": settings.metadata_columns, "identifier_columns": settings.key_columns}
@@ -221,7 +221,7 @@ def _of_overflow(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
 
 
 def _of_defaults(settings: IcebergSettings) -> Iterator[tuple[str, str]]:
-    from calve.sinks.iceberg.schema_faults import has_default
+    from calve.sinks.schema_faults import has_default
 
     types = {f"column_types.{name}": kind for name, kind in settings.column_types.items()}
     declared = {"schema": settings.schema} if settings.schema else {}

@@ -10,35 +10,18 @@ from dataclasses import asdict, dataclass
 from typing import Literal, TypeAlias
 
 from calve.settings import option
+from calve.sinks.declared_columns import ColumnList
 
-__all__ = ["DeclaredColumn", "ObjectType", "OverflowColumn", "PartitionField", "SchemaOf", "TableSchema"]
+__all__ = ["ObjectType", "OverflowColumn", "PartitionField", "SchemaOf", "TableSchema"]
 
 ObjectType: TypeAlias = Literal["struct", "map", "variant", "string"]
 """What objects become in a column."""
 
 
-def _check_type(text: str) -> None:
-    from calve.sinks.iceberg.schema_faults import check_type
-
-    check_type(text)
-
-
 def _check_transform(text: str) -> None:
-    from calve.sinks.iceberg.schema_faults import check_transform
+    from calve.sinks.schema_faults import check_transform
 
     check_transform(text)
-
-
-@dataclass(frozen=True)
-class DeclaredColumn:
-    """A column of a table that is created."""
-
-    name: str = option(doc="The name of the column.", minimum=1)
-    type: str = option(
-        doc="The Iceberg type, e.g. `long`, `timestamptz`, `decimal(9,2)`, `list<string>`, `variant`.",
-        check=_check_type,
-    )
-    required: bool = option(False, "Whether an event without a value is rejected.")
 
 
 @dataclass(frozen=True)
@@ -54,15 +37,14 @@ class PartitionField:
 
 
 @dataclass(frozen=True)
-class TableSchema:
+class TableSchema(ColumnList):
     """The table to create when it does not exist."""
 
-    columns: list[DeclaredColumn] = option(doc="The columns.", minimum=1)
     partition_spec: list[PartitionField] = option([], "The partition fields.")
 
     def check(self) -> Iterator[tuple[str, str]]:
         """Refuse duplicate columns, and partitions that the columns do not allow."""
-        from calve.sinks.iceberg.schema_faults import schema_faults
+        from calve.sinks.schema_faults import schema_faults
 
         yield from schema_faults(list(map(asdict, self.columns)), list(map(asdict, self.partition_spec)))
 

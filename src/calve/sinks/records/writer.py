@@ -1,31 +1,19 @@
-"""Keeps the records of a batch until its end, for sinks that send all of them at once. Runs on executors."""
+"""Sends the records of a batch at its end, all of them at once. Runs on executors."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
-import numpy as np
-import pyarrow as pa
-
-from calve.columns.fields import Fields
-from calve.convert.by_table import TableOfRow
-from calve.errors import InvariantError
 from calve.event.operation import Operation
 from calve.event.reject import Code, Reject, rejects_table
-from calve.record.written import IndexDocuments
-from calve.sinks.job import Work
 from calve.sinks.records.envelope import DebeziumValues
+from calve.sinks.records.kept_events import KeptEvents, by_target
 from calve.sinks.records.record import OutgoingRecord
-from calve.sinks.records.shape import EventRecords, RecordShape
 
 if TYPE_CHECKING:
-    from calve.arrays import RowNumbers
-    from calve.record.receipt import Misfit, Receipt
-    from calve.record.target import RowStream
-    from calve.write.writer import Written
+    from calve.record.receipt import Misfit
 
 __all__ = ["BatchWriter", "Refusal"]
 
@@ -33,51 +21,8 @@ Refusal = Callable[[OutgoingRecord], str | None]
 """Returns why a record was refused; None: it was sent."""
 
 
-class _Part(NamedTuple):
-    """Some events of the batch, with their records."""
-
-    targets: Sequence[str]
-    target_of_row: TableOfRow
-    events: pa.Table
-    records: EventRecords
-
-    def changes(self, number: int) -> Iterator[tuple[OutgoingRecord, int, str]]:
-        """Yield a record with the row of each event that is not rejected, its `Operation`, and Debezium's `source`."""
-        records, rows = self.records, range(len(self.events))
-        columns = [column.cast(pa.binary()).to_pylist() for column in (records.keys, records.texts)]
-        sources = [""] * len(rows) if records.sources is None else records.sources.to_pylist()
-        headers = _headers(records.headers, len(rows))
-        targets, operations = self.target_of_row.tolist(), records.operations.to_pylist()
-        for row, target, key, text, header, operation, source in zip(
-            rows, targets, *columns, headers, operations, sources, strict=True
-        ):
-            if operation is not None:
-                yield OutgoingRecord(self.targets[target], key, text, header, number, row), operation, source
-
-    def counts(self) -> Counter[str]:
-        """Count the events of each target that have a record."""
-        operations = self.records.operations.fill_null(int(Operation.SKIPPED)).to_numpy()
-        counts = np.bincount(self.target_of_row[operations != Operation.SKIPPED], minlength=len(self.targets))
-        return Counter(dict(zip(self.targets, counts.tolist(), strict=True)))
-
-
-class BatchWriter(ABC):
-    """Keeps the records of one batch until its end (`SinkWriter`): what is sent earlier, a failure would send again.
-
-    Args:
-        work: The task.
-        shape: How events become records.
-        fields: The fields of an event that are written.
-        time_ms: The time of the batch, in milliseconds since the epoch.
-    """
-
-    def __init__(self, work: Work, shape: RecordShape, fields: Fields, time_ms: int) -> None:
-        self._work = work
-        self._shape = shape
-        self._fields = fields
-        self._time_ms = time_ms
-        self._parts: list[_Part] = []
-        self._sent = Counter[str]()
+class BatchWriter(KeptEvents):
+    """Sends the records of one batch."""
 
     @abstractmethod
     def send(self, targets: set[str], records: Callable[[], Iterator[OutgoingRecord]]) -> Refusal | None:
@@ -90,23 +35,6 @@ class BatchWriter(ABC):
         Raises:
             CalveError: The server is away or refuses all.
         """
-
-    def encoded(self, targets: Sequence[str], target_of_row: TableOfRow, records: EventRecords) -> EventRecords:
-        """Return records with their values as they are sent: as they are."""
-        return records
-
-    def write(
-        self,
-        tables: Sequence[str],
-        events: pa.Table,
-        table_of_row: TableOfRow,
-        unrouted: list[RowNumbers] | None = None,
-    ) -> Iterator[tuple[str, pa.Table]]:
-        """Convert events, and yield those that cannot become records."""
-        records = self.encoded(tables, table_of_row, self._shape.records(events, self._fields))
-        part = _Part(tables, table_of_row, events, records)
-        self._parts.append(part)
-        yield from _by_target(part, part.records.rejects)
 
     def finish(self) -> list[Misfit]:
         """Send all records, unless this pass is only a test; reject those that are refused."""
@@ -128,19 +56,9 @@ class BatchWriter(ABC):
                 field = self._shape.target_field
                 refused[record.part].setdefault(record.row, Reject(record.row, Code.SINK_REFUSED, field, reason))
         for part, rejects in zip(self._parts, refused, strict=True):
-            for target, table in _by_target(part, rejects_table(rejects.values())):
+            for target, table in by_target(part, rejects_table(rejects.values())):
                 self._sent[target] -= len(table)
                 self._work.reject(target, part.events, table)
-
-    def write_shuffled(self, parts: dict[RowStream, list[pa.Table]]) -> None:
-        """Refuse: nothing is shuffled."""
-        raise InvariantError("A sink that sends records shuffles no parts", step="write")
-
-    def close(self, files: Mapping[RowStream, Written]) -> Receipt:
-        """Return how many records each target got."""
-        from calve.record.receipt import Receipt  # with PyIceberg, which the driver's start needs later
-
-        return Receipt(documents=[IndexDocuments(target, rows, 0) for target, rows in self._sent.items() if rows])
 
     def _records(self) -> Iterator[OutgoingRecord]:
         """Yield the records of the batch, in the order of the events of each target."""
@@ -154,20 +72,3 @@ class BatchWriter(ABC):
                 elif operation != Operation.SKIPPED:
                     yield record
         yield from values.rest() if values else ()
-
-
-def _by_target(part: _Part, rejects: pa.Table) -> Iterator[tuple[str, pa.Table]]:
-    """Yield rejects by their target."""
-    numbers = part.target_of_row[rejects["row"].to_numpy()]
-    for number in np.unique(numbers).tolist():
-        yield part.targets[number], rejects.filter(pa.array(numbers == number))
-
-
-def _headers(columns: Mapping[str, pa.Array], rows: int) -> list[list[tuple[str, bytes | None]]]:
-    """Return the headers of each event: those that have a value."""
-    headers: list[list[tuple[str, bytes | None]]] = [[] for _ in range(rows)]
-    for name, column in columns.items():
-        for header, value in zip(headers, column.cast(pa.binary()).to_pylist(), strict=True):
-            if value is not None:
-                header.append((name, value))
-    return headers

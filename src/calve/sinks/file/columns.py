@@ -1,0 +1,113 @@
+"""The columns of Parquet files, and how events become their rows. Runs on executors; the driver compiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyiceberg.schema import Schema
+
+from calve.columns.declared_types import ColumnTypes
+from calve.columns.fields import Fields
+from calve.columns.infer import Inferred, infer
+from calve.columns.options import ConvertOptions
+from calve.convert.converter import ConvertedEvents, Converter
+from calve.event.column_names import COLUMN_LIMIT
+from calve.event.reject import Code, reject_rows
+from calve.sinks.file.codec_settings import ParquetFormat
+from calve.table.definition import schema_from_columns
+from calve.table.loaded import Table
+from calve.table.schema import read_schema
+
+__all__ = ["FileColumns", "columns_of", "without_field_ids"]
+
+_UNPARTITIONED = '{"spec-id":0,"fields":[]}'
+_HAS_NO_COLUMN = "`schema` has no column for the field; declare it there, or leave it out (exclude_keys)"
+
+
+@dataclass(frozen=True)
+class FileColumns:
+    """The columns of files; pickled into tasks.
+
+    Attributes:
+        fields: The fields of an event that are written.
+        types: The types of columns that events decide.
+        case_insensitive: Whether fields match columns in any case.
+        declared_json: The declared columns as an Iceberg schema; empty: the events of a file decide.
+    """
+
+    fields: Fields
+    types: ColumnTypes = field(default_factory=ColumnTypes)
+    case_insensitive: bool = False
+    declared_json: str = ""
+
+    @cached_property
+    def _declared(self) -> Schema | None:
+        return read_schema(self.declared_json) if self.declared_json else None
+
+    def rows(self, parts: Sequence[pa.Table]) -> Iterator[ConvertedEvents]:
+        """Convert the events of a file, in parts (`event`, and `_schema` if it exists): each is a row or a reject.
+
+        The columns are the same in all parts.
+        """
+        schema = self._declared or self._inferred(parts)
+        if not schema.fields:
+            yield from map(_without_values, parts)
+            return
+        options = ConvertOptions(
+            look_for_unknown=True,
+            on_type_mismatch="dlq",
+            case_insensitive=self.case_insensitive,
+            fields=self.fields,
+            types=self.types,
+            column_limit=0 if self._declared else COLUMN_LIMIT,
+        )
+        table = Table("", "", "", schema.model_dump_json(), _UNPARTITIONED)
+        converter = Converter(table, options, checks=False)
+        for events in parts:
+            converted = converter.convert(events)
+            yield _explained(converted) if self._declared else converted
+
+    def _inferred(self, parts: Sequence[pa.Table]) -> Schema:
+        inferred = Inferred()
+        for events in parts:
+            inferred = inferred.merge(infer(events, self.fields))
+        return inferred.to_schema(types=self.types, case_insensitive=self.case_insensitive)
+
+
+def columns_of(settings: ParquetFormat, fields: Fields) -> FileColumns:
+    """Return the columns that a configuration declares."""
+    declared = schema_from_columns(settings.columns).model_dump_json() if settings.columns else ""
+    return FileColumns(fields, ColumnTypes(settings.column_types), settings.case_insensitive, declared)
+
+
+def without_field_ids(kind: pa.DataType) -> pa.DataType:
+    """Return a type without Iceberg's field ids, which differ by file: a table that adds the files maps names."""
+    if pa.types.is_struct(kind):
+        return pa.struct(list(map(_bare, kind)))
+    if pa.types.is_large_list(kind):
+        return pa.large_list(_bare(kind.value_field))
+    return pa.map_(_bare(kind.key_field), _bare(kind.item_field)) if pa.types.is_map(kind) else kind
+
+
+def _bare(column: pa.Field) -> pa.Field:
+    return pa.field(column.name, without_field_ids(column.type), column.nullable)
+
+
+def _without_values(events: pa.Table) -> ConvertedEvents:
+    every = pa.array(range(len(events)), pa.int64())
+    rejects = reject_rows(every, Code.NO_MATCHING_FIELDS, "", "no field of the event has a value")
+    return ConvertedEvents(pa.table({}), every[:0], rejects)
+
+
+def _explained(converted: ConvertedEvents) -> ConvertedEvents:
+    """Return the same with the reason of fields for which nothing is declared: inference never adds them."""
+    rejects = converted.rejects
+    is_surplus = pc.equal(rejects["code"], Code.TOO_MANY_COLUMNS.value)
+    for name, text in (("code", Code.SINK_REFUSED.value), ("reason", _HAS_NO_COLUMN)):
+        column = pc.if_else(is_surplus, pa.scalar(text, rejects[name].type), rejects[name])
+        rejects = rejects.set_column(rejects.column_names.index(name), name, column)
+    return replace(converted, rejects=rejects)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import unquote
 
-__all__ = ["forget", "in_short", "is_secret_key", "remember", "without_credentials"]
+__all__ = ["forget", "in_short", "is_secret_key", "remember", "without_credentials", "without_logins"]
 
 _NAMES = r"(?:password|passwd|pwd|token|secret|credential|signature|api[_-]?key|access[_-]?key)"
 _USER = re.compile(
@@ -23,6 +23,8 @@ _USER = re.compile(
     re.IGNORECASE,
 )
 """Not of Azure's file systems, where the container stands before the `@`."""
+_ORACLE = re.compile(r"\b(jdbc:oracle:\w+:)[^\s/@]*/(\"[^\"]*\"|[^\s@]*)@", re.IGNORECASE)
+"""`user/password@` of Oracle's JDBC driver."""
 _PARAMETER = re.compile(
     rf"([?&;](?:[\w.-]*{_NAMES}[\w.-]*|sig)=)"
     r"(?:\"[^\"]*\"|'[^']*'|[^&;\s'\")\]}]+(?:[)\]}]+[^&;\s'\")\]}]+)*)",
@@ -74,9 +76,13 @@ def without_credentials(text: str) -> str:
     """Return a text without known secrets, whose addresses have no user, and no parameters named like a secret."""
     for secret in sorted(_KNOWN, key=len, reverse=True):
         text = _KNOWN[secret].sub("…", text)
-    if "://" not in text:
-        return text
-    return _PARAMETER.sub(r"\1…", _USER.sub(r"\1", text))
+    return without_logins(text)
+
+
+def without_logins(text: str) -> str:
+    """Return a text whose addresses have no user, and no values of parameters named like a secret."""
+    text = _ORACLE.sub(r"\1", text)
+    return _PARAMETER.sub(r"\1…", _USER.sub(r"\1", text)) if "://" in text else text
 
 
 def is_secret_key(key: str) -> bool:
@@ -110,6 +116,7 @@ def _whole(value: str) -> Iterator[str]:
 
 def _of_address(value: str) -> Iterator[str]:
     """Yield the secrets of an address, and the parts that a reader makes of one that should have been encoded."""
+    yield from (password for _, password in _ORACLE.findall(value))
     if "://" not in value:
         return
     for password in _USER_OF.findall(value):

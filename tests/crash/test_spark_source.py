@@ -54,7 +54,8 @@ def test_a_stream_and_a_load_of_spark_are_exact_through_kills(doomed, tmp_path):
         database.executemany("insert into orders values (?, 'x')", [(n,) for n in range(PARTS * ROWS)])
     calve = doomed(YAML.format(folder=tmp_path, common=COMMON, rows=PARTS * ROWS, parts=PARTS))
     for number in range(PARTS):
-        calve.feed(number, [{"n": number * ROWS + n, "o": {"amount": 7.25}} for n in range(ROWS)])
+        rows = [{"n": number * ROWS + n, "o": {"amount": 7.25}} for n in range(ROWS)]
+        calve.feed(number, rows, f'{{"n": "{number}"}}')
     for point in islice(cycle(POINTS), KILLS):
         calve.dies_at(point)
     assert calve.once() == 0, calve.said()[-4000:]
@@ -62,3 +63,5 @@ def test_a_stream_and_a_load_of_spark_are_exact_through_kills(doomed, tmp_path):
     assert sorted(calve.rows("shop.load")["n"].to_pylist()) == list(range(PARTS * ROWS))
     assert calve.once() == 0, calve.said()[-4000:]
     assert (len(calve.rows("shop.stream")), len(calve.rows("shop.load"))) == (PARTS * ROWS, PARTS * ROWS)
+    letters = [letter["event"] for letter in calve.dead_letters("stream")]
+    assert sorted(letters) == sorted(f'{{"n": "{number}"}}' for number in range(PARTS))

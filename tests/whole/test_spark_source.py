@@ -45,7 +45,8 @@ def test_a_stream_and_a_load_are_typed_rows_that_come_once(calve: Callable[..., 
     running.configure(YAML.replace("FOLDER", str(folder)).replace("LOAD", "monday"))
     (folder / "in").mkdir()
     events = [{"id": n, "amount": 12.25, "at": "2026-01-02T03:04:05Z", "tags": [{"k": "x"}]} for n in range(3)]
-    (folder / "in" / "1.json").write_text("\n".join(map(json.dumps, events)))
+    broken = ['{"id": 3, "amount": "dear"}', '{"id": 4, "tags": [{"k": "x"}, 5]}', '{"id": 5']
+    (folder / "in" / "1.json").write_text("\n".join([*map(json.dumps, events), *broken]))
     with sqlite3.connect(folder / "shop.db") as database:
         database.execute("create table orders (id bigint, name varchar(20))")
         database.execute("insert into orders values (9007199254740993, 'ä')")
@@ -57,6 +58,9 @@ def test_a_stream_and_a_load_are_typed_rows_that_come_once(calve: Callable[..., 
         at = datetime.datetime(2026, 1, 2, 3, 4, 5, tzinfo=datetime.UTC)
         typed = {"amount": Decimal("12.25"), "at": at, "tags": [{"k": "x"}], "is even": True}
         assert rows[2] == {"id": 2, **typed}
+        letters = running.dead_letters("stream")
+        assert sorted(letter["event"] for letter in letters) == sorted(broken)
+        assert {letter["code"] for letter in letters} == {"MALFORMED"}
     checkpoint = folder / "calve-state" / "stream" / "spark" / "checkpoint"
     assert not checkpoint.stat().st_mode & 0o077, "only this user reads it"
     shutil.rmtree(checkpoint)

@@ -128,6 +128,47 @@ def test_other_options_are_another_load_and_a_new_password_is_not(world: World, 
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "is_same"),
+    [
+        ("jdbc:postgresql://db/shop?user=a&password=old", "jdbc:postgresql://db/shop?user=a&password=new", True),
+        ("jdbc:mysql://calve:old@db/shop", "jdbc:mysql://calve:new@db/shop", True),
+        (
+            "jdbc:sqlserver://db;databaseName=shop;password=old",
+            "jdbc:sqlserver://db;databaseName=shop;password=n",
+            True,
+        ),
+        ("jdbc:oracle:thin:scott/old@//db:1521/shop", "jdbc:oracle:thin:scott/n/w@//db:1521/shop", True),
+        ("jdbc:postgresql://db/shop?password=a", "jdbc:postgresql://db/other?password=a", False),
+    ],
+)
+def test_a_new_password_in_an_address_is_the_same_load(world: World, old: str, new: str, is_same: bool) -> None:
+    first, *_ = batches(world.started(None, options={"url": old}), None)
+    if is_same:
+        again = world.started(first.position, options={"url": new})
+        assert parts(batches(again, first.position)) == ["2"]
+    else:
+        with pytest.raises(SettingsError, match="was of other options"):
+            world.started(first.position, options={"url": new})
+
+
+def test_a_load_of_an_older_version_whose_fingerprint_has_the_password_goes_on(world: World) -> None:
+    url = "jdbc:postgresql://db/shop?password=old"
+    settings = SparkSettings(format="jdbc", read="batch", options={"url": url})
+    before = world.started(None, options={"url": url})
+    before._of = settings.old_fingerprint
+    first, *_ = batches(before, None)
+    assert first.position["of"] != settings.fingerprint
+    again = world.started(first.position, options={"url": url})
+    [last] = batches(again, first.position)
+    again.acknowledge(last)
+    assert not world.frames.kept
+    assert not batches(world.started(None, options={"url": url}), None)
+    with pytest.raises(SettingsError, match="was of other options") as error:
+        world.started(last.position, options={"url": url.replace("old", "new")})
+    assert "an older version of Calve" in error.value.hint
+
+
+@pytest.mark.parametrize(
     ("settings", "said"),
     [({}, "its rows are not in the state"), ({"load_id": "b"}, "the load load has written only 2 of 3 parts")],
 )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from pyspark.sql.types import StructType
+
 from calve.engine.engine import Engine
 from calve.engine.java.errors import JAVA_ERRORS, caused_by, innermost_message, java_exception
 from calve.errors import EngineError, SourceError, SourceUnavailableError
 from calve.sources.spark.frames import check_columns
+from calve.sources.spark.reader import UNREADABLE
 from calve.sources.spark.settings import SparkSettings
+from calve.sources.spark.unreadable import keeps_unreadable, strict_options, with_unreadable
 
 __all__ = ["failure", "java_frame"]
 
@@ -47,16 +51,24 @@ def java_frame(engine: Engine, settings: SparkSettings) -> Any:
     try:
         session = engine.java_session
         reader = session.readStream() if settings.read == "stream" else session.read()
-        reader = reader.format(settings.format).options(settings.options)
-        if settings.schema:
-            reader = reader.schema(settings.schema)
-        frame = reader.load()
-        if settings.select:
-            frame = frame.selectExpr(engine.object_array(*settings.select, kind="String"))
-        check_columns(engine.data_frame(frame).schema)
+        reader = reader.format(settings.format).options({**strict_options(settings), **settings.options})
+        frame = (
+            with_unreadable(engine, settings, reader)
+            if keeps_unreadable(settings)
+            else _frame(engine, settings, reader)
+        )
+        columns = [column for column in engine.data_frame(frame).schema if column.name != UNREADABLE]
+        check_columns(StructType(columns))
     except JAVA_ERRORS as error:
         raise failure(error, settings) from error
     return frame
+
+
+def _frame(engine: Engine, settings: SparkSettings, reader: Any) -> Any:
+    if settings.schema:
+        reader = reader.schema(settings.schema)
+    frame = reader.load()
+    return frame.selectExpr(engine.object_array(*settings.select, kind="String")) if settings.select else frame
 
 
 def failure(error: Exception, settings: SparkSettings) -> SourceError | EngineError:

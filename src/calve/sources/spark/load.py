@@ -42,9 +42,10 @@ class SparkLoad:
 
     def __init__(self, settings: SparkSettings, folder: StateFolder, pipeline: str) -> None:
         storage = file_io_at(folder.location)
-        self.reader = FrameReader((folder / "frames").absolute().location, storage)
+        self.reader = FrameReader((folder / "frames").absolute().location, storage, settings.format or "")
         self._frames = Frames(folder / "frames", storage)
         self._settings, self._folder, self._pipeline = settings, folder, pipeline
+        self._of = settings.fingerprint
         self._is_loaded = False
         self._splits: list[Split] | None = None
         self._attempt = 1
@@ -107,7 +108,7 @@ class SparkLoad:
             self._splits = self._read()
         splits = first_up_to(max_bytes, self._after(position), lambda split: split.size_bytes)
         part = len(self._splits) - len(self._after(position)) + len(splits)
-        end = {"load": self._settings.load_id, "of": self._settings.fingerprint, "attempt": self._attempt}
+        end = {"load": self._settings.load_id, "of": self._of, "attempt": self._attempt}
         waiting = ("load",) if part < len(self._splits) else ()
         return Planned(splits, end | {"part": part, "parts": len(self._splits)}, waiting)
 
@@ -120,7 +121,7 @@ class SparkLoad:
 
     @property
     def _name(self) -> str:
-        return _frame_name(self._settings.load_id, self._settings.fingerprint, self._attempt)
+        return _frame_name(self._settings.load_id, self._of, self._attempt)
 
     def _read(self) -> list[Split]:
         engine = session.start()
@@ -144,9 +145,17 @@ class SparkLoad:
         return position is not None and (position["load"], position["attempt"]) == identity
 
     def _check_same(self, fingerprint: str) -> None:
-        if fingerprint != self._settings.fingerprint:
+        """Go on with a load that is known by its fingerprint.
+
+        Raises:
+            SettingsError: It was of something else.
+        """
+        if fingerprint in (self._settings.fingerprint, self._settings.old_fingerprint):
+            self._of = fingerprint
+        else:
             message = f"The load {self._settings.load_id} of {self._pipeline} was of other options, and is written"
             hint = "Set another `load_id` to load these rows, too; or bring the format, options, schema and select back"
+            hint += ", and the password in `url` if an older version of Calve began the load"
             raise SettingsError(message, step="start", target=self._pipeline, hint=hint)
 
     def _lost(self, problem: str, hint: str) -> None:

@@ -6,21 +6,31 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar, Literal
 
-from calve.credentials import is_secret_key
+from calve.credentials import is_secret_key, without_logins
 from calve.errors import SettingsError
 from calve.settings import option
+from calve.settings.catalog import Doubts
 from calve.sources.settings import Claim, SourceSettings
 
 __all__ = ["SETTINGS", "SparkSettings"]
 
 _COORDINATES = re.compile(r"[\w.-]+:[\w.-]+:[\w.-]+")
 _CHECKPOINT = "checkpointlocation"
+_PARSES = re.compile(r"\b(from_(?:json|csv|xml))\s*\(", re.I)
+_SAYS_HOW = re.compile(r"['\"]mode['\"]|corrupt_?record", re.I)
+_LOSSES = {
+    "mode": ("dropmalformed", "rows that Spark cannot read are lost without a word"),
+    "ignorecorruptfiles": ("true", "the rest of a file that is broken is lost without a word"),
+    "ignoremissingfiles": ("true", "a file that is gone is lost without a word"),
+    "failondataloss": ("false", "rows that the source no longer has are lost without a word"),
+}
+"""Options with which Spark leaves something out, by their values."""
 
 
 def _check_packages(packages: list[str]) -> None:
@@ -28,6 +38,13 @@ def _check_packages(packages: list[str]) -> None:
         if not _COORDINATES.fullmatch(package):
             message = f"{package} is not group:artifact:version"
             raise SettingsError(f"{message}, e.g. org.postgresql:postgresql:42.7.8")
+
+
+def _doubts(options: dict[str, str]) -> Doubts:
+    chosen = ((key, *_LOSSES.get(key.lower(), ("", "")), value) for key, value in options.items())
+    return Doubts(
+        tuple(f"{key}: {text}: {loss}" for key, text, loss, value in chosen if text and value.lower() == text)
+    )
 
 
 @dataclass(frozen=True)
@@ -42,7 +59,9 @@ class SparkSettings(SourceSettings):
         "the `foreachBatch` of your own job brings the rows, never `calve run`.",
         minimum=1,
     )
-    options: dict[str, str] = option({}, "Its options, as Spark's `option(…)` takes them, e.g. `path`.", secret=True)
+    options: dict[str, str] = option(
+        {}, "Its options, as Spark's `option(…)` takes them, e.g. `path`.", secret=True, check=_doubts
+    )
     packages: list[str] = option(
         [],
         "Jars of the format, each as group:artifact:version. Spark fetches them and what they need.",
@@ -97,7 +116,15 @@ class SparkSettings(SourceSettings):
     @property
     def fingerprint(self) -> str:
         """What the rows depend on, without what is secret, in short."""
-        options = {key: text for key, text in sorted(self.options.items()) if not is_secret_key(key)}
+        return self._fingerprint(without_logins)
+
+    @property
+    def old_fingerprint(self) -> str:
+        """That of loads which an earlier version began: with the secrets in addresses."""
+        return self._fingerprint(str)
+
+    def _fingerprint(self, shown: Callable[[str], str]) -> str:
+        options = {key: shown(text) for key, text in sorted(self.options.items()) if not is_secret_key(key)}
         described = json.dumps([self.format, options, self.schema, self.select])
         return hashlib.sha256(described.encode()).hexdigest()[:16]
 
@@ -118,6 +145,11 @@ class SparkSettings(SourceSettings):
                     yield name, "has no effect without `format`"
         if self.read == "batch" and self.checkpoint:
             yield "checkpoint", "is for streams; a load has none"
+        for at, expression in enumerate(self.select):
+            if (parses := _PARSES.search(expression)) and not _SAYS_HOW.search(expression):
+                way_out = "take the text as a column and parse it by a processor (parse_json), or choose: "
+                choice = f"{parses[1]}(…, '…', map('mode', 'FAILFAST'))"
+                yield f"select[{at}]", f"{parses[1]} makes NULL of what it cannot parse; {way_out}{choice}"
         for key in self.options:
             if key.lower() == _CHECKPOINT:
                 yield f"options.{key}", "has no effect on a source; set `checkpoint` beside `options`"

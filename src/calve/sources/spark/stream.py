@@ -46,7 +46,7 @@ class SparkStream:
 
     def __init__(self, settings: SparkSettings, folder: StateFolder, pipeline: str) -> None:
         storage = file_io_at(folder.location)
-        self.reader = FrameReader((folder / "frames").absolute().location, storage)
+        self.reader = FrameReader((folder / "frames").absolute().location, storage, settings.format or "")
         self._frames = Frames(folder / "frames", storage)
         self._settings, self._folder, self._pipeline = settings, folder, pipeline
         self._once = False

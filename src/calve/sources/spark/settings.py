@@ -123,8 +123,8 @@ class SparkSettings(SourceSettings):
         """That of loads which an earlier version began: with the secrets in addresses."""
         return self._fingerprint(str)
 
-    def _fingerprint(self, shown: Callable[[str], str]) -> str:
-        options = {key: shown(text) for key, text in sorted(self.options.items()) if not is_secret_key(key)}
+    def _fingerprint(self, cleanse: Callable[[str], str]) -> str:
+        options = {key: cleanse(text) for key, text in sorted(self.options.items()) if not is_secret_key(key)}
         described = json.dumps([self.format, options, self.schema, self.select])
         return hashlib.sha256(described.encode()).hexdigest()[:16]
 

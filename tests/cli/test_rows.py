@@ -116,6 +116,8 @@ def test_sql_joins_and_counts_tables_by_their_names(lake: Shell) -> None:
         (("sql", "SELECT * FROM orders"), "orders does not exist.*Name the table as shop.orders"),
         (("sql", "SELEC 1"), "syntax error"),
         (("sql", "SELECT 1; SELECT 2"), "only one SELECT is run"),
+        (("sql", "DROP TABLE shop.orders"), "only one SELECT is run"),
+        (("sql", "UPDATE shop.orders SET id = 1"), "only one SELECT is run"),
         (("sql", "COPY (FROM shop.orders) TO 'out.csv'"), "only one SELECT is run"),
         (("show", "shop.orders", "--where", "true; FROM rows"), "only one SELECT is run"),
         (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["connect", "print_rows", "select", "wrong_query"]
+__all__ = ["check_select", "connect", "print_rows", "select", "wrong_query"]
 
 _MOST_CELL = 60
 _BATCH_ROWS = 10_000
@@ -51,15 +51,25 @@ def select(database: duckdb.DuckDBPyConnection, query: str) -> duckdb.DuckDBPyRe
     """Prepare one SELECT; its rows are read when they are asked for.
 
     Raises:
-        SettingsError: It is not one SELECT; another statement could write a file.
+        SettingsError: It is not one SELECT.
         duckdb.Error: DuckDB refuses it.
+    """
+    check_select(database, query)
+    return database.sql(query)
+
+
+def check_select(database: duckdb.DuckDBPyConnection, query: str) -> None:
+    """Check that a query is one SELECT: another statement could write a file.
+
+    Raises:
+        SettingsError: It is not.
+        duckdb.Error: DuckDB cannot parse it.
     """
     import duckdb
 
     if [statement.type for statement in database.extract_statements(query)] != [duckdb.StatementType.SELECT]:
         hint = 'Give one SELECT; for a file of rows: calve sql "SELECT …" --json > rows.ndjson'
         raise SettingsError("only one SELECT is run", step="read", target="SQL", hint=hint)
-    return database.sql(query)
 
 
 def print_rows(query: duckdb.DuckDBPyRelation, as_json: bool) -> None:

@@ -45,10 +45,12 @@ def sql(query: str, catalog: dict[str, str], pipelines: Path | None, as_json: bo
     import duckdb  # here, so that `calve sql --help` is fast
 
     from calve.catalog.open_tables import OpenTables
-    from calve.cli.rows import connect, print_rows, select, wrong_query
+    from calve.cli.rows import check_select, connect, print_rows, select, wrong_query
 
     database, tables = connect(), OpenTables(chosen_catalog(pipelines, catalog))
+    names: list[tuple[str, str]] = []
     try:
+        check_select(database, query)
         names = _tables_of(database, query)
         _copy_tables(database, [name for name in names if name[0]], tables)
         print_rows(select(database, query), as_json)

@@ -17,8 +17,6 @@ from calve.changes.plan import Planner
 from calve.changes.table_changes import TableChanges
 from calve.engine.adopt import adopt
 from calve.errors import CalveError, SettingsError
-from calve.observe.log import Log
-from calve.observe.report import PipelineReport
 from calve.operate.changes_frame import changes_frame
 from calve.operate.configuration import Config, parsed
 from calve.operate.frames import FrameRunner, check_frame, check_key, frame_pipeline, in_catalog
@@ -81,7 +79,8 @@ def write(
         raise
     if report.run.rejects:
         hint = f"calve dlq show --state {state} has the reasons"
-        message = f"Rows of {table} were rejected: {_counts(report)}"
+        counts = ", ".join(f"{code} {count:,}" for code, count in report.run.rejects.items())
+        message = f"Rows of {table} were rejected: {counts}"
         raise CalveError(message, step="write", target=table, hint=hint)
     return sum(report.run.rows.values())
 
@@ -166,13 +165,7 @@ class _StreamSink:
             raise SettingsError(message, step="write", target=self._settings.name, hint=hint)
         if self._runner is None or self._runner.engine.context is not context:
             self._runner = FrameRunner(frame.sparkSession)
-        report = self._runner.run(self._settings, FrameBatch(frame, {"query": query, "epoch": epoch}), self._state)
-        if report.run.rejects:
-            Log(self._settings.name).warning(f"batch {epoch} of the stream: rows were rejected: {_counts(report)}")
-
-
-def _counts(report: PipelineReport) -> str:
-    return ", ".join(f"{code} {count:,}" for code, count in report.run.rejects.items())
+        self._runner.run(self._settings, FrameBatch(frame, {"query": query, "epoch": epoch}), self._state)
 
 
 def _names(columns: Sequence[str]) -> list[str]:

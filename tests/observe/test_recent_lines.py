@@ -88,6 +88,24 @@ def test_the_log_and_the_blueprint_are_beside_the_status(tmp_path: Path) -> None
     assert read_blueprint(str(tmp_path), "orders") is None
 
 
+def test_a_program_without_logging_sees_warnings_while_its_lines_are_kept(capsys: pytest.CaptureFixture[str]) -> None:
+    logger = logging.getLogger("calve")
+    before = logger.handlers[:], logger.propagate
+    logger.handlers[:], logger.propagate = [], False
+    try:
+        with Watch(), Watch():
+            Log("orders").info("fine")
+            Log("orders").warning("2 values became NULL", hint="Widen the column")
+        assert logger.handlers == []
+        logger.addHandler(mine := logging.NullHandler())
+        with Watch():
+            Log("orders").warning("the program decides")
+        assert logger.handlers == [mine]
+    finally:
+        logger.handlers[:], logger.propagate = before
+    assert capsys.readouterr().err.split(" ", 1)[1] == "orders warning: 2 values became NULL. Widen the column\n"
+
+
 def test_the_folder_of_the_shell_is_no_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PWD", "/home/ann/shop")
     monkeypatch.setenv("MYSQL_PWD", "hunter2-and-more")

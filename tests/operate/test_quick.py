@@ -14,7 +14,7 @@ from click.testing import CliRunner
 from calve import write_rows
 from calve.cli.main import calve as command
 from calve.engine import session
-from calve.errors import SettingsError
+from calve.errors import CalveError, SettingsError
 from calve.operate.quick import load_pipeline, pipeline_name
 from calve.operate.write_rows import WrittenBatches, as_table
 from calve.pipeline.plugins import PLUGINS
@@ -118,4 +118,6 @@ def test_files_and_rows_are_in_their_tables_once(
     with mock.patch.object(session, "stop"):
         batches = [(ROWS, "x"), (ROWS, "x"), ([{"id": 3}], "y")]
         assert [write_rows(rows, "shop.rows", batch_id=name) for rows, name in batches] == [2, 0, 1]
-    assert sorted(job.rows("shop.rows")["id"].to_pylist()) == [1, 2, 3]
+        with pytest.raises(CalveError, match="NOT_COERCIBLE 1"):  # never NULL unless somebody asks for it
+            write_rows([{"id": "four"}, {"id": "5"}], "shop.rows")
+    assert sorted(job.rows("shop.rows")["id"].to_pylist()) == [1, 2, 3, 5]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,7 +16,7 @@ from calve.cli import options
 from calve.cli.help import Command
 from calve.cli.output import echo
 from calve.errors import CalveError, NoTargetError, Verdict
-from calve.observe.standard_output import write_output
+from calve.observe.standard_output import flush_output, write_output
 
 if TYPE_CHECKING:
     from calve.changes.snapshot import SnapshotStep
@@ -69,7 +68,7 @@ def changes(table: str, after: int | None, until: int | None, follow: bool, **ch
     if not follow and (lines := _without_spark(table, after, until, chosen)) is not None:
         for line in lines:
             write_output(line.encode() + b"\n")
-        sys.stdout.buffer.flush()
+        flush_output()
         return
     with _stop_asked(follow) as stop, _opened(table, chosen) as table_changes:
         after = _print(table_changes, table_changes.steps(after, until), stop) or after
@@ -101,7 +100,7 @@ def _print(table_changes: TableChanges, steps: Sequence[SnapshotStep], stop: thr
             break
         for line in table_changes.lines(step):
             write_output(line.encode() + b"\n")
-        sys.stdout.buffer.flush()
+        flush_output()
         last = step.snapshot.snapshot_id
     return last
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,7 +31,7 @@ from calve.dead_letters.replay.reader import REPLAYS
 from calve.dead_letters.replay.replayed import Spans, records_in, replayed_entries
 from calve.dead_letters.topic import LetterTopic
 from calve.observe.humanize import harmless, many
-from calve.observe.standard_output import write_output
+from calve.observe.standard_output import flush_output, write_output
 from calve.observe.state_folder import Folder
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse
@@ -113,7 +112,7 @@ def print_entries(state: str, pipeline: str | None, access: StoreAccess, chosen:
     for form in islice(forms, limit or None):
         write_output(form + b"\n")
         printed += 1
-    sys.stdout.buffer.flush()
+    flush_output()
     if as_text and printed == 0:
         filters = [f"--{name} {value}" for name in ("code", "table") if (value := chosen[name])]
         echo(f"No dead letters{' with ' * bool(filters)}{' and '.join(filters)}.", err=True)

@@ -134,14 +134,32 @@ class TerminalHandler(logging.Handler):
         self._terminal.line(self.format(record))
 
 
+class _DefaultHandler(logging.StreamHandler[Any]):
+    """Writes warnings and errors to stderr for a program that has set up no logging.
+
+    Python does so only while a logger has no handler at all.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(sys.stderr)
+        self.setLevel(logging.WARNING)
+        self.setFormatter(HumanFormatter())
+
+
 def listen(handler: logging.Handler) -> None:
     """Let a handler have every record from now on, until `configure` is called or it is dismissed."""
-    logging.getLogger(ROOT).addHandler(handler)
+    calve = logging.getLogger(ROOT)
+    if not calve.hasHandlers():
+        calve.addHandler(_DefaultHandler())
+    calve.addHandler(handler)
 
 
 def dismiss(handler: logging.Handler) -> None:
     """Give a handler no more records."""
-    logging.getLogger(ROOT).removeHandler(handler)
+    calve = logging.getLogger(ROOT)
+    calve.removeHandler(handler)
+    if [type(other) for other in calve.handlers] == [_DefaultHandler]:
+        calve.handlers.clear()
 
 
 def configure(terminal: Terminal | None = None, *, json: bool = False, debug: bool = False) -> Terminal:

@@ -1,10 +1,11 @@
-"""Writes bytes to the standard output."""
+"""Writes bytes to the standard output, which may be unbuffered, or a pipe that does not wait for its reader."""
 
 from __future__ import annotations
 
+import select
 import sys
 
-__all__ = ["write_output"]
+__all__ = ["flush_output", "write_output"]
 
 
 def write_output(data: bytes) -> None:
@@ -15,4 +16,27 @@ def write_output(data: bytes) -> None:
     """
     rest = memoryview(data)
     while rest:
-        rest = rest[sys.stdout.buffer.write(rest) or 0 :]
+        try:
+            taken = sys.stdout.buffer.write(rest)
+        except BlockingIOError as full:  # a buffered output
+            taken = full.characters_written
+        if not taken:
+            _wait_for_reader()
+        rest = rest[taken or 0 :]
+
+
+def flush_output() -> None:
+    """Hand all that was written to the reader.
+
+    Raises:
+        OSError: Nobody reads it any more, or its disk is full.
+    """
+    while True:
+        try:
+            return sys.stdout.buffer.flush()
+        except BlockingIOError:
+            _wait_for_reader()
+
+
+def _wait_for_reader() -> None:
+    select.select([], [sys.stdout.buffer], [])

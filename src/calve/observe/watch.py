@@ -25,13 +25,18 @@ class Watch:
 
     A context manager: within it the lines of the log are kept, and at its end every status file is written a last time.
 
+    Args:
+        show_rejects: The command that shows the rejects.
+        notices: Those of earlier runs of the only pipeline, which go on counting; None: each pipeline gets its own.
+
     Attributes:
         show_rejects: The command that shows the rejects.
         stop: Set when the operator requests the end (SIGTERM, Ctrl-C); running pipelines then commit and end.
     """
 
-    def __init__(self, show_rejects: str = "calve dlq show") -> None:
+    def __init__(self, show_rejects: str = "calve dlq show", notices: Notices | None = None) -> None:
         self.show_rejects = show_rejects
+        self._notices = notices
         self.stop = threading.Event()
         self._lock = threading.Lock()
         self._statuses: dict[str, PipelineStatus] = {}
@@ -52,7 +57,7 @@ class Watch:
 
         Call it when this driver owns the pipeline's state: the status file is written from now on.
         """
-        status = PipelineStatus(name, totals, dlq, notices=Notices(name, self.show_rejects))
+        status = PipelineStatus(name, totals, dlq, notices=self._notices or Notices(name, self.show_rejects))
         with self._lock:
             self._statuses[name] = status
             file = StatusFile(status, folder, blueprint=blueprint, lines=self._lines, pending=pending)

@@ -14,6 +14,7 @@ from calve.errors import RunError, SettingsError
 from calve.event.column_names import folded
 from calve.observe.descriptors import raise_limit
 from calve.observe.humanize import listed
+from calve.observe.notices import Notices
 from calve.observe.report import PipelineReport
 from calve.observe.watch import Watch
 from calve.operate.quick import pipeline_name
@@ -42,6 +43,7 @@ class FrameRunner:
     def __init__(self, spark: Any) -> None:
         self.engine = adopt(spark)
         self._catalogs = Catalogs(self.engine)
+        self._notices: dict[str, Notices] = {}
 
     def run(self, settings: PipelineSettings, batch: FrameBatch, state: str) -> PipelineReport:
         """Write a batch through a pipeline, and commit it, unless it is in the tables already.
@@ -56,7 +58,9 @@ class FrameRunner:
         assert isinstance(source, SparkSource)
         source.offer(batch)
         mode = RunMode(once=True, give_up_seconds=_GIVE_UP.total_seconds())
-        with Watch() as watch:
+        show_rejects = f"calve dlq show --state {state}"
+        notices = self._notices.setdefault(settings.name, Notices(settings.name, show_rejects))
+        with Watch(show_rejects, notices) as watch:
             # jobs of the pipeline's own thread leave alone the group in which Spark cancels those of the caller
             with ThreadPoolExecutor(1, settings.name) as thread:
                 ended = thread.submit(Driver(self.engine, parts, folder, mode, watch).run)
@@ -126,7 +130,7 @@ def in_catalog(spark: Engine, table: str, catalog: str | Mapping[str, str] | Non
 
 
 def frame_pipeline(properties: Mapping[str, str], table: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the configuration that writes DataFrames into a table.
+    """Return the configuration that writes DataFrames into a table, and loses no value by default.
 
     Args:
         properties: Of the catalog; none: Calve's embedded one.
@@ -134,6 +138,7 @@ def frame_pipeline(properties: Mapping[str, str], table: str, options: Mapping[s
         options: More options of the Iceberg sink.
     """
     name = pipeline_name("spark", f"{properties.get('name', 'lakehouse')}.{table}")
-    sink = {"table_identifier": table, "auto_create": True, "schema_evolution": True, **options}
+    sink = {"table_identifier": table, "auto_create": True, "schema_evolution": True, "on_type_mismatch": "dlq"}
+    sink |= options
     sink |= {"catalog": dict(properties)} if properties else {}
     return {name: {"source": {"spark": {}}, "sink": [{"iceberg": sink}]}}

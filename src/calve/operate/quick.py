@@ -93,6 +93,7 @@ def written_pipeline(folder: str, table: str, key: Sequence[str] = ()) -> dict[s
 
 def _sink(table: str, key: Sequence[str]) -> dict[str, Any]:
     options: dict[str, Any] = {"table_identifier": table, "auto_create": True, "schema_evolution": True}
+    options["on_type_mismatch"] = "dlq"  # nobody has agreed to lose a value
     if key:
         options |= {"identifier_columns": list(key), "upsert": True}
     return {"iceberg": options}

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from calve.engine.engine import Engine
 from calve.errors import SinkRefusedError
 from calve.observe.humanize import harmless_text
-from calve.observe.standard_output import write_output
+from calve.observe.standard_output import flush_output, write_output
 from calve.sinks.records.sink import LineSink
 from calve.sinks.sink import Opening, Sink
 from calve.sinks.stdout.job import LineJob
@@ -51,7 +51,7 @@ def print_lines(lines: Iterable[str]) -> None:
         text = harmless_text(text)
     try:
         write_output(text.encode())
-        sys.stdout.buffer.flush()
+        flush_output()
     except OSError as error:
         raise SinkRefusedError(
             f"The standard output cannot be written: {error.strerror}",

@@ -144,6 +144,8 @@ def _untravelled(kind: spark_types.DataType) -> spark_types.DataType | None:
                 return kind
         case spark_types.ArrayType():
             parts = [kind.elementType]
+        case spark_types.MapType(keyType=spark_types.NullType()):
+            return kind
         case spark_types.MapType():
             parts = [kind.keyType, kind.valueType]
         case _:

@@ -4,7 +4,7 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
 BENCHES := $(addprefix bench-,kafka tables upserts changes databases opensearch http otlp freshness growth keys healthy start job state driver executors)
-.PHONY: help setup demo demo-postgres check test fuzz crash crash-cluster faults soak bench docs site screenshots wheel audit lock clean
+.PHONY: help setup demo demo-postgres check test fuzz crash crash-cluster crash-spark faults soak bench docs site screenshots wheel audit lock clean
 
 override ROOT := $(patsubst %/,%,$(dir $(realpath $(lastword $(MAKEFILE_LIST)))))
 BIN := $(ROOT)/.venv/bin
@@ -62,6 +62,13 @@ crash-cluster: setup  ## Kill executors, workers and drivers of a Spark cluster,
 	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
 	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jvm.jars --s3 >/dev/null
 	@cd "$(ROOT)/tests" && PYTHONWARNINGS=ignore "$(BIN)/python" -m matrix.cluster --kills "$(KILLS)" --seed "$(SEED)" $(CRASH)
+
+crash-spark: KILLS := 20
+crash-spark: SEED := 1
+crash-spark: setup  ## Kill a Spark job that reads Kafka and writes with calve.spark.sink; KILLS=50 SEED=7 CRASH=--cluster for others
+	@cd "$(ROOT)/tests" && "$(BIN)/python" -m services.fetch
+	@cd "$(ROOT)" && "$(BIN)/python" -m calve.engine.jvm.jars --s3 >/dev/null
+	@cd "$(ROOT)/tests" && PYTHONWARNINGS=ignore "$(BIN)/python" -m matrix.spark_job --kills "$(KILLS)" --seed "$(SEED)" $(CRASH)
 
 faults: ROUNDS := 1
 faults: SEED := 1

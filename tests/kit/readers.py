@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +35,13 @@ def with_pyiceberg(lakehouse: Path, table: str) -> list[dict[str, Any]]:
     return json.loads(done.stdout)
 
 
-def with_rust(metadata: str, query: str) -> list[list[Any]]:
+def with_rust(metadata: str, query: str, storage: Mapping[str, str] | None = None) -> list[list[Any]]:
     """Ask Iceberg's Rust, under DataFusion, for the rows of a query of the table `t`.
 
     It knows equality deletes, but no deletion vectors, and paths only as URLs.
     """
     context = SessionContext()
-    context.register_table("t", IcebergDataFusionTable(("db", "t"), metadata, {}))
+    context.register_table("t", IcebergDataFusionTable(("db", "t"), metadata, dict(storage or {})))
     return [list(row.values()) for batch in context.sql(query).collect() for row in batch.to_pylist()]
 
 

@@ -31,6 +31,10 @@ __all__ = ["changes", "sink", "write"]
 
 _QUERY_ID = "sql.streaming.queryId"
 """The local property of a stream's jobs; the id comes from the stream's checkpoint."""
+_RUN_ID = "spark.jobGroup.id"
+"""The local property that is another one after each start of a stream."""
+_last_batches: dict[tuple[str, str], tuple[str, int]] = {}
+"""The run and the number of the last batch of a stream, by state and pipeline."""
 
 
 def write(
@@ -163,9 +167,15 @@ class _StreamSink:
             message = "calve.spark.sink was called outside of a stream"
             hint = "Give it to foreachBatch; calve.spark.write writes a DataFrame"
             raise SettingsError(message, step="write", target=self._settings.name, hint=hint)
+        place, batch = (self._state, self._settings.name), (context.getLocalProperty(_RUN_ID), epoch)
+        if batch[0] and _last_batches.get(place) == batch:
+            message = f"calve.spark.sink was called twice for batch {epoch}: the second DataFrame would not be written"
+            hint = "Call it once, and let routes of the pipeline divide the rows; or use a pipeline for each DataFrame"
+            raise SettingsError(message, step="write", target=self._settings.name, hint=hint)
         if self._runner is None or self._runner.engine.context is not context:
             self._runner = FrameRunner(frame.sparkSession)
         self._runner.run(self._settings, FrameBatch(frame, {"query": query, "epoch": epoch}), self._state)
+        _last_batches[place] = batch
 
 
 def _names(columns: Sequence[str]) -> list[str]:

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
 import pytest
 from pyspark.sql import types
 
-from calve.errors import SettingsError, SourceError
+import calve.spark
+from calve.errors import CommitError, SettingsError, SourceError
 from calve.operate.frames import check_key, frame_pipeline
 from calve.sources.spark.frames import check_columns
+from calve.sources.spark.source import FrameBatch
 
 
 @pytest.mark.parametrize(
@@ -58,3 +64,34 @@ def test_a_value_that_does_not_fit_is_a_dead_letter_unless_null_is_asked_for() -
 def test_a_column_that_does_not_reach_python_unchanged_is_refused_by_name(kind: types.DataType) -> None:
     with pytest.raises(SourceError, match="The column v of the DataFrame has the type"):
         check_columns(types.StructType([types.StructField("v", kind)]))
+
+
+def test_a_second_dataframe_for_one_batch_of_a_stream_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    properties = {"sql.streaming.queryId": "q", "spark.jobGroup.id": "run 1"}
+    session = SimpleNamespace(sparkContext=SimpleNamespace(getLocalProperty=properties.get))
+    frame = SimpleNamespace(sparkSession=session, isStreaming=False)
+    written: list[int] = []
+
+    def write(settings: object, batch: FrameBatch, state: str) -> None:
+        if batch.position["epoch"] == 7:
+            raise CommitError("the catalog is down", step="commit", target="shop.all")
+        written.append(batch.position["epoch"])
+
+    engine = SimpleNamespace(context=session.sparkContext)
+    monkeypatch.setattr("calve.spark.FrameRunner", lambda spark: SimpleNamespace(engine=engine, run=write))
+
+    def sink() -> Callable[..., None]:
+        return calve.spark.sink({"orders": {"source": {"spark": {}}, "sink": [{"stdout": {}}]}}, state=tmp_path)
+
+    sink()(frame, 3)
+    with pytest.raises(SettingsError, match="called twice for batch 3: the second DataFrame would not be written"):
+        sink()(frame, 3)
+    sink()(frame, 4)
+    for _ in range(2):  # what has failed may be tried again
+        with pytest.raises(CommitError, match="is down"):
+            sink()(frame, 7)
+    properties["spark.jobGroup.id"] = "run 2"  # Spark repeats the batch after a restart of the stream
+    sink()(frame, 4)
+    assert written == [3, 4, 4]

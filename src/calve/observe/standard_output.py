@@ -33,9 +33,11 @@ def flush_output() -> None:
     """
     while True:
         try:
-            return sys.stdout.buffer.flush()
+            sys.stdout.buffer.flush()
         except BlockingIOError:
             _wait_for_reader()
+        else:
+            return
 
 
 def _wait_for_reader() -> None:

@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import types
 
 import calve.spark
-from calve.errors import CommitError, SettingsError, SourceError
-from calve.operate.frames import check_key, frame_pipeline
+from calve.errors import CommitError, EngineError, SettingsError, SourceError
+from calve.operate.frames import check_frame, check_key, frame_pipeline
 from calve.sources.spark.frames import check_columns
 from calve.sources.spark.source import FrameBatch
 
@@ -95,3 +95,13 @@ def test_a_second_dataframe_for_one_batch_of_a_stream_is_refused(
     properties["spark.jobGroup.id"] = "run 2"  # Spark repeats the batch after a restart of the stream
     sink()(frame, 4)
     assert written == [3, 4, 4]
+
+
+def test_a_dataframe_whose_jvm_has_ended_is_an_error_that_says_so() -> None:
+    class Lost:
+        @property
+        def sparkSession(self) -> object:  # noqa: N802 - Spark's name
+            raise ConnectionRefusedError(111, "Connection refused")
+
+    with pytest.raises(EngineError, match="The JVM of Spark does not answer"):
+        check_frame(Lost())

@@ -10,6 +10,7 @@ from typing import Any
 from calve.catalog.session_catalogs import split_name
 from calve.engine.adopt import adopt
 from calve.engine.engine import Engine
+from calve.engine.java.errors import java_errors
 from calve.errors import RunError, SettingsError
 from calve.event.column_names import folded
 from calve.observe.descriptors import raise_limit
@@ -82,12 +83,16 @@ def check_frame(frame: Any, is_stream: bool = False) -> None:
 
     Raises:
         SettingsError: It is something else, or a stream.
+        EngineError: Its JVM has ended.
     """
-    if not (hasattr(frame, "sparkSession") and hasattr(frame, "isStreaming")):
+    with java_errors("write", "df"):
+        is_frame = hasattr(frame, "sparkSession") and hasattr(frame, "isStreaming")
+        is_endless = is_frame and frame.isStreaming
+    if not is_frame:
         hint = "calve.write_rows takes lists, pandas, polars, Arrow and DuckDB"
         message = f"{type(frame).__name__} is not a DataFrame of Spark"
         raise SettingsError(message, step="write", target="df", hint="" if is_stream else hint)
-    if frame.isStreaming:
+    if is_endless:
         hint = "Use df.writeStream.foreachBatch(calve.spark.sink(…))"
         raise SettingsError("The DataFrame is a stream, which has no end", step="write", target="df", hint=hint)
 

@@ -202,8 +202,8 @@ class Job:
 
 def main() -> int:
     """Kill as often as asked; return 1 if a table or the dead letters differ from the model."""
-    for wish in (signal.SIGINT, signal.SIGTERM):  # a shell has what it starts in the background ignore the first
-        signal.signal(wish, signal.default_int_handler)
+    for ending in (signal.SIGINT, signal.SIGTERM):  # a shell has what it starts in the background ignore the first
+        signal.signal(ending, signal.default_int_handler)
     asked = _arguments()
     folder = asked.folder.absolute()
     shutil.rmtree(folder, ignore_errors=True)

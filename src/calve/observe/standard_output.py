@@ -17,12 +17,12 @@ def write_output(data: bytes) -> None:
     rest = memoryview(data)
     while rest:
         try:
-            taken = sys.stdout.buffer.write(rest)
+            taken_bytes = sys.stdout.buffer.write(rest)
         except BlockingIOError as full:  # a buffered output
-            taken = full.characters_written
-        if not taken:
+            taken_bytes = full.characters_written
+        if not taken_bytes:
             _wait_for_reader()
-        rest = rest[taken or 0 :]
+        rest = rest[taken_bytes or 0 :]
 
 
 def flush_output() -> None:

@@ -17,7 +17,7 @@ from calve.compiled.library import VARIABLE
 from calve.engine import session
 from kit.examples import examples
 from kit.readers import PlainSpark
-from kit.running import TINY, Calve
+from kit.running import SERIAL, TINY, Calve
 from services import azurite as azure_service
 from services import duckdb_iceberg
 from services import gcs as google_service
@@ -27,7 +27,7 @@ from services.kafka import Kafka
 from services.objects import ObjectStore
 from services.opensearch import OpenSearch
 
-_CONF = {**TINY, "spark.ui.retainedJobs": "1000"}
+_CONF = {**TINY, "spark.ui.retainedJobs": "1000", "spark.driver.extraJavaOptions": SERIAL}
 """So many that each batch of a run is found."""
 _LAKE = {
     "spark.sql.caseSensitive": "true",

@@ -11,7 +11,7 @@ from fuzz.poison import CODES, ELSEWHERE, Poison
 
 pytestmark = [pytest.mark.spark, pytest.mark.crash]
 
-COUNT = 20_000
+COUNT = 8_000
 
 
 def test_every_poison_event_is_one_dead_letter_with_its_code_and_bytes_and_every_good_one_a_row(tmp_path: Path) -> None:

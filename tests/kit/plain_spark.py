@@ -43,7 +43,7 @@ def answer(spark: SparkSession, query: str) -> list[list[object]]:
 
 
 def main() -> None:
-    options = f"-XX:TieredStopAtLevel=1 -XX:+UseParallelGC {sys.argv[2]}"
+    options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {sys.argv[2]}"
     quick = {"spark_sql_codegen_wholeStage": "false", "spark_driver_extraJavaOptions": options}
     spark = session(sys.argv[1], spark_sql_session_timeZone="UTC", spark_sql_shuffle_partitions="1", **quick)
     with ThreadPoolExecutor(4) as pool:

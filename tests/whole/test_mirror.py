@@ -94,7 +94,7 @@ def test_a_mirror_has_the_rows_and_columns_of_its_table_after_every_run(
     table = Table(spark, lake, kind, seed=f"{SEED} {kind}")
     mirror = Mirror(spark, lake, table, more, mode, tmp_path / "mirror")
     for _ in range(ROUNDS):
-        for _ in range(table.random.randint(1, 6)):
+        for _ in range(table.random.randint(1, 4)):
             table.change()
         report = mirror.catch_up()
         assert report["rejects"] == {}, table.done

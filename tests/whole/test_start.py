@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from kit.running import PATIENCE_SECONDS, Calve, post, until
+from kit.running import Calve, post, until
 from services.process import free_ports
 
 pytestmark = pytest.mark.spark
@@ -21,8 +21,8 @@ web:
 
 
 @pytest.fixture
-def calve(tmp_path):
-    calve = Calve(tmp_path, "")
+def calve(spark, tmp_path):
+    calve = Calve(tmp_path, "", spark)
     yield calve
     calve.end()
 
@@ -40,9 +40,10 @@ def test_a_taken_port_is_told_and_ends_the_pipeline(calve):
         taken.listen()
         port = taken.getsockname()[1]
         calve.configure(YAML.format(port=port))
-        assert calve.start().wait(PATIENCE_SECONDS) == 1
-    assert str(port) in calve.said()
-    assert "Traceback" not in calve.said()
+        ran = calve.call("run", "pipelines.yaml", "--metrics-port", "0")
+    assert ran.exit_code == 1
+    assert str(port) in ran.output
+    assert "Traceback" not in ran.output
 
 
 def test_a_second_driver_is_refused_and_the_first_goes_on(calve, tmp_path):

@@ -64,7 +64,7 @@ def decode(
 
 
 def check(signal: str, request: bytes, most: tuple[int, int]) -> RequestCounts | None:
-    """Read a request as `decode` does, in a third of the time because no rows are kept; None: it is not valid.
+    """Read a request as `decode` does, in half of the time because no rows are kept; None: it is not valid.
 
     Args:
         signal: One of `SIGNALS`.

@@ -25,7 +25,7 @@ __all__ = ["OtlpReader", "promoted"]
 
 _OWN = {"traces": "span_attributes", "logs": "log_attributes", "metrics": "attributes"}
 _JOINED_BYTES = 16 << 20
-"""Requests are decoded together up to this length: their rows are then enough for a conversion, and not copied before."""
+"""Requests are decoded together up to this length: their rows then fill a buffer of the task, and are not copied."""
 
 
 @dataclass(frozen=True)

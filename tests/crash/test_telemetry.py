@@ -83,7 +83,8 @@ class Sender(threading.Thread):
 
 def test_what_the_sdk_sends_is_in_the_tables_through_kills(doomed, request) -> None:
     [port] = free_ports(1)
-    sink = {"table_identifier": 'otel.${getMetadata("signal")}', "auto_create": True, "commit_interval": "1s"}
+    soon = dict.fromkeys(("flush_interval", "commit_interval"), "1s")
+    sink = {"table_identifier": 'otel.${getMetadata("signal")}', "auto_create": True, **soon}
     source = {"otlp": {"port": port, "grpc_port": None}}
     job = doomed(json.dumps({"telemetry": {"source": source, "sink": [{"iceberg": sink}]}}))
     answered: queue.Queue[str] = queue.Queue()

@@ -1,6 +1,17 @@
 """Downloads ahead what the servers of the tests need: `python -m services.fetch` in the folder `tests`."""
 
-from services import azurite, chromium, duckdb_iceberg, elasticmq, gcs, kafka, mysql, opensearch, postgres
+from services import (
+    azurite,
+    chromium,
+    duckdb_iceberg,
+    elasticmq,
+    gcs,
+    kafka,
+    mysql,
+    opensearch,
+    opentelemetry,
+    postgres,
+)
 
 
 def main() -> None:
@@ -15,6 +26,8 @@ def main() -> None:
     print(f"fake-gcs-server: {gcs.fetch() or 'not to be had'}")
     if chromium.find():
         print(f"axe-core: {chromium.axe() or 'not to be had'}")
+    if opentelemetry.is_wanted():
+        print(f"OpenTelemetry's SDKs and Collector: {opentelemetry.fetch()}")
     print(f"DuckDB {duckdb_iceberg.VERSION} with its reader of Iceberg: {duckdb_iceberg.fetch() or 'not to be had'}")
 
 

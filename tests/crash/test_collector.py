@@ -37,7 +37,6 @@ def test_what_goes_through_a_collector_is_in_the_tables_though_calve_is_killed(d
         job.until(lambda: all({*numbers(job, signal)} == {*range(COUNT)} for signal in MAPS), "it tries again")
         collector.terminate()
         assert collector.wait(PATIENCE_SECONDS) == 0, applications.said()
-    assert job.stop() == 0, job.said()[-3000:]
     for signal in MAPS:
         assert len(numbers(job, signal)) <= 2 * COUNT, "only what had no answer is sent again"
 

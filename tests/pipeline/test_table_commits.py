@@ -12,6 +12,7 @@ import pytest
 
 from calve.commit.mark import CommitTarget
 from calve.commit.outcome import Outcome
+from calve.commit.publish import PublishOutcome
 from calve.errors import (
     CalveError,
     CommitError,
@@ -34,6 +35,7 @@ from calve.sinks.sink import CommitSettings
 from calve.sources.source import Planned, Split
 from calve.state.local_folder import LocalFolder
 from calve.table.completeness import Completeness
+from calve.table.gate import RuleVerdict
 
 AWAY, HELD = SinkUnavailableError("no answer", step="commit"), CommitError("dropped", step="commit")
 
@@ -44,6 +46,7 @@ class World:
     Attributes:
         errors: What commits fail with, by table.
         commits: What succeeded: the table, its batches and the snapshot summary.
+        publication: What commits publish.
         rewrites: What rewriting gives.
     """
 
@@ -53,6 +56,7 @@ class World:
         self.seconds = 1.0
         self.errors: dict[str, CalveError] = {}
         self.commits: list[tuple[str, list[int], Mapping[str, str]]] = []
+        self.publication: PublishOutcome | None = None
         self.rewrites: dict[int, Rewritten] = {}
         self.acknowledged: list[int] = []
         self.looked_at: list[str] = []
@@ -86,7 +90,7 @@ class World:
         if error := self.errors.get(target.identifier):
             raise error
         self.commits.append((target.identifier, list(files), summary))
-        return Outcome((1,), 1)
+        return Outcome(tuple(files), 7, publication=self.publication)
 
     def stage(self, *tables: str, catalog: str = "c", rejects: list[Rejects] | None = None) -> StagedBatch:
         """Stage the next batch, with a file of one row for each table."""
@@ -135,6 +139,32 @@ def test_all_batches_of_a_table_are_one_commit_in_their_order(world: World) -> N
     assert world.ledger.committed.batch == 3
     assert world.looked_at == ["a", "b"]
     assert world.status.report().tables["a"].rows == 3
+
+
+def test_receivers_of_notify_know_what_main_has_and_once_that_a_gate_holds_commits(world: World) -> None:
+    events: list[Any] = []
+    announcer: Any = world.commit_tables._announcer
+    announcer._outbox = SimpleNamespace(add=events.append, keep=lambda _: None, forget=lambda _: None)
+    announcer._tables.catalogs["c"].load = lambda _: None
+    announcer._tables.catalogs["c"].name = "lake"
+    announcer._tables.sinks_of = lambda _: []
+    announcer._tables.sinks_named = lambda _: []
+    fails = RuleVerdict("max_null_share.email", False, "email is NULL in 1 of 2 rows")
+    for world.publication in (PublishOutcome(7), *[PublishOutcome(None, n, 2 * n, (fails,)) for n in (1, 2)], None):
+        world.stage("a")
+        world.cycle()
+    committed = [event.data.get("published") for event in events if event.type == "table.committed"]
+    reason = "max_null_share.email: email is NULL in 1 of 2 rows"
+    assert committed == [
+        {"snapshot_id": "7", "waiting_commits": 0, "waiting_rows": 0, "reason": ""},
+        {"snapshot_id": None, "waiting_commits": 1, "waiting_rows": 2, "reason": reason},
+        {"snapshot_id": None, "waiting_commits": 2, "waiting_rows": 4, "reason": reason},
+        None,
+    ]
+    [held] = [event.data for event in events if event.type == "table.held"]
+    assert (held["table"], held["batch"]) == ("a", 2)
+    assert held["reason"] == f"2 rows are not published, nor is what comes: {reason}"
+    assert "calve publish a --force, or --discard" in held["hint"]
 
 
 def test_a_batch_is_acknowledged_when_the_last_of_its_tables_has_it(world: World) -> None:

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from calve.acknowledge.periods import completed, first_period, unit_of
 from calve.acknowledge.watermark import EventTime, to_datetime
-from calve.errors import CalveError
+from calve.commit.publish import PublishOutcome
 from calve.ledger.ledger import Ledger
 from calve.notify.event import CloudEvent
 from calve.notify.lineage import Lineage
@@ -106,7 +106,12 @@ class Announcer:
         return self._outbox is not None
 
     def committed(
-        self, target: BranchRef, entries: Mapping[int, Entries], snapshot_id: int | None, summary: Mapping[str, str]
+        self,
+        target: BranchRef,
+        entries: Mapping[int, Entries],
+        snapshot_id: int | None,
+        summary: Mapping[str, str],
+        publication: PublishOutcome | None = None,
     ) -> None:
         """Say that a table has batches.
 
@@ -115,6 +120,7 @@ class Announcer:
             entries: The staged files of these batches.
             snapshot_id: The snapshot with them; None: it is not known any more.
             summary: The summary of the snapshot.
+            publication: What readers of `main` see of them; None: the table has no gate, or that is not known any more.
         """
         if not entries or self._outbox is None:
             return
@@ -129,6 +135,7 @@ class Announcer:
             "offsets": msgspec.json.decode(summary["calve.offsets"]),
             "max_event_time": summary.get("calve.max-event-time"),
             "valid_through": summary.get("calve.valid-through"),
+            **(_published(publication) if publication else {}),
         }
         self._say("table.committed", f"commit/{_path(target)}/{max(entries)}", data, target)
 
@@ -184,13 +191,19 @@ class Announcer:
             }
             self._say("schema.changed", f"schema/{path}/{schema.schema_id}", data, target)
 
-    def held(self, target: BranchRef, error: CalveError, batches: Iterable[int]) -> None:
-        """Say that a table is not committed until somebody helps; once until it is committed."""
+    def held(self, target: BranchRef, batch: int, reason: str, hint: str) -> None:
+        """Say that a table is not committed, or not published, until somebody helps; once until it is.
+
+        Args:
+            target: The table.
+            batch: The first batch that is held.
+            reason: Why.
+            hint: What helps.
+        """
         if self._outbox is None:
             return
-        first = min(batches)
-        data = {**self._named(target), "batch": first, "reason": error.message, "hint": error.hint}
-        self._say("table.held", f"held/{_path(target)}/{first}", data, target)
+        data = {**self._named(target), "batch": batch, "reason": reason, "hint": hint}
+        self._say("table.held", f"held/{_path(target)}/{batch}", data, target)
 
     def rejected(self, batch: int, rejects: Mapping[str, Mapping[str, int]], at: str = "") -> None:
         """Say how many events of a batch are dead letters, by table and code; `at`: which step has rejected them."""
@@ -265,6 +278,19 @@ class Announcer:
         self._folder.make()
         (self._folder / "events").make()
         return self._folder
+
+
+def _published(publication: PublishOutcome) -> dict[str, Any]:
+    """Return what `main` has of a branch, and what waits there."""
+    main = publication.published
+    return {
+        "published": {
+            "snapshot_id": None if main is None else str(main),
+            "waiting_commits": publication.commits,
+            "waiting_rows": publication.rows,
+            "reason": publication.reason,
+        }
+    }
 
 
 def _path(target: BranchRef) -> str:

@@ -28,10 +28,14 @@ class Publications:
         self._lock = threading.Lock()
         self._gates: dict[BranchRef, GateReport] = {}
 
-    def committed(self, target: BranchRef, publication: PublishOutcome | None) -> None:
-        """Record what a commit has published, and what waits; None: it has no gate, or committed nothing."""
+    def committed(self, target: BranchRef, publication: PublishOutcome | None) -> tuple[str, str] | None:
+        """Record what a commit has published, and what waits; None: it has no gate, or committed nothing.
+
+        Returns:
+            If it is the first one that is held: the reason, and what helps.
+        """
         if publication is None:
-            return
+            return None
         rules = {
             verdict.rule: RuleReport(verdict.holds, verdict.figure, verdict.text) for verdict in publication.verdicts
         }
@@ -49,11 +53,13 @@ class Publications:
             )
         self._status.after_commit(target.table, gate=gate)
         if gate.blocked and not (before and before.blocked):
-            self._log.warning(
-                f"{target.table}: {many(gate.rows, 'row')} are not published, nor is what comes: {gate.reason}",
-                table=target.table,
-                hint=f"They are on the branch {target.branch}, and commits go on there. Look at them; then "
-                f"calve publish {target.table} --force, or --discard",
+            reason = f"{many(gate.rows, 'row')} are not published, nor is what comes: {gate.reason}"
+            hint = (
+                f"They are on the branch {target.branch}, and commits go on there. Look at them; then "
+                f"calve publish {target.table} --force, or --discard"
             )
-        elif before and before.blocked and not gate.blocked:
+            self._log.warning(f"{target.table}: {reason}", table=target.table, hint=hint)
+            return reason, hint
+        if before and before.blocked and not gate.blocked:
             self._log.info(f"{target.table}: commits are published again", table=target.table)
+        return None

@@ -139,7 +139,7 @@ class TableCommits:
             if self.queue.failed(table, error, self._now()):
                 self._log.error(error, table=table.table)
             if error.verdict is Verdict.ASK:
-                self._announcer.held(table, error, entries)
+                self._announcer.held(table, min(entries), error.message, error.hint)
             self._status.trouble(error, table.table)
             return
         if outcome:
@@ -178,7 +178,8 @@ class TableCommits:
         self._status.table_committed(name, rows, outcome.snapshot_id)
         if outcome.held:
             self._status.table_files(name, outcome.held)
-        self._publications.committed(table, outcome.publication)
+        if held := self._publications.committed(table, outcome.publication):
+            self._announcer.held(table, min(entries), *held)
         if outcome.not_found:
             self._log.warning(
                 f"{name}: {outcome.not_found:,} rows were to be deleted and are not there; the table has no key, so "
@@ -214,7 +215,7 @@ class TableCommits:
             snapshot_id = snapshot_of(self._catalogs[table.catalog], target, self._ledger.pipeline, max(earlier))
             self._announcer.committed(table, earlier, snapshot_id, summary_before)
         now = {batch: waiting for batch, waiting in with_files.items() if batch in outcome.batches}
-        self._announcer.committed(table, now, outcome.snapshot_id, summary)
+        self._announcer.committed(table, now, outcome.snapshot_id, summary, outcome.publication)
 
     def _reject(self, table: str, rejects: Mapping[int, Mapping[str, int]]) -> None:
         """Count the events that the commit of a table rejected, by batch and code, before the queue forgets them."""

@@ -252,6 +252,11 @@ def test_events_that_come_in_parts_share_the_columns_of_their_file(tmp_path: Pat
     assert [(row, "by case only" in reason) for _, row, reason in work.rejects] == [(0, True)]
 
 
+def test_only_events_that_are_written_decide_columns(tmp_path: Path) -> None:
+    table, rejects = written(tmp_path, [{"n": 1}, {"n": "text", "only": 1, "": 0}, {"n": 2}])
+    assert (table.to_pylist(), [row for _, row, _ in rejects]) == ([{"n": 1}, {"n": 2}], [1])
+
+
 def test_a_test_of_some_events_converts_them_and_writes_nothing(tmp_path: Path) -> None:
     work: Any = FakeWork()
     work.is_probe = True

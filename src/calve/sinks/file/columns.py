@@ -22,7 +22,7 @@ from calve.table.definition import schema_from_columns
 from calve.table.loaded import Table
 from calve.table.schema import read_schema
 
-__all__ = ["FileColumns", "columns_of", "without_field_ids"]
+__all__ = ["FileColumns", "columns_of", "placed", "without_field_ids"]
 
 _UNPARTITIONED = '{"spec-id":0,"fields":[]}'
 _HAS_NO_COLUMN = "`schema` has no column for the field; declare it there, or leave it out (exclude_keys)"
@@ -53,7 +53,17 @@ class FileColumns:
 
         The columns are the same in all parts.
         """
-        schema = self._declared or self._inferred(parts)
+        if self._declared:
+            yield from map(_explained, self._converted(self._declared, parts))
+            return
+        converted = list(self._converted(self._inferred(parts), parts))
+        if any(len(part.rejects) for part in converted):  # only events that are written decide columns
+            good = [events.take(part.row) for events, part in zip(parts, converted, strict=True)]
+            again = self._converted(self._inferred(good), good)
+            converted = [_joined(*both) for both in zip(converted, again, strict=True)]
+        yield from converted
+
+    def _converted(self, schema: Schema, parts: Sequence[pa.Table]) -> Iterator[ConvertedEvents]:
         if not schema.fields:
             yield from map(_without_values, parts)
             return
@@ -67,9 +77,7 @@ class FileColumns:
         )
         table = Table("", "", "", schema.model_dump_json(), _UNPARTITIONED)
         converter = Converter(table, options, checks=False)
-        for events in parts:
-            converted = converter.convert(events)
-            yield _explained(converted) if self._declared else converted
+        yield from map(converter.convert, parts)
 
     def _inferred(self, parts: Sequence[pa.Table]) -> Schema:
         inferred = Inferred()
@@ -95,6 +103,17 @@ def without_field_ids(kind: pa.DataType) -> pa.DataType:
 
 def _bare(column: pa.Field) -> pa.Field:
     return pa.field(column.name, without_field_ids(column.type), column.nullable)
+
+
+def placed(rejects: pa.Table, rows: pa.Array) -> pa.Table:
+    """Return the rejects of some rows with the positions of these among all."""
+    return rejects.set_column(0, "row", rows.take(rejects["row"].combine_chunks()))
+
+
+def _joined(first: ConvertedEvents, again: ConvertedEvents) -> ConvertedEvents:
+    """Return the conversion of the good rows of a first one, with the rejects of both."""
+    rejects = pa.concat_tables([first.rejects, placed(again.rejects, first.row)])
+    return replace(again, row=first.row.take(again.row), rejects=rejects)
 
 
 def _without_values(events: pa.Table) -> ConvertedEvents:

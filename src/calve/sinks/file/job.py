@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from calve.sinks.file.columns import FileColumns
+from calve.sinks.file.columns import FileColumns, placed
 from calve.sinks.file.output import BatchFiles
 from calve.sinks.file.parquet import ParquetWriter
 from calve.sinks.file.settings import Compression
@@ -56,9 +56,7 @@ class FileJob(BatchJob):
             return preview
         good = pa.array(np.setdiff1d(np.arange(len(events)), preview.rejects["row"].to_numpy()))
         [converted] = self.columns.rows([events.take(good)])
-        rejects = converted.rejects
-        rejects = rejects.set_column(0, "row", good.take(rejects["row"].combine_chunks()))
-        return EventPreview(pa.concat_tables([preview.rejects, rejects]))
+        return EventPreview(pa.concat_tables([preview.rejects, placed(converted.rejects, good)]))
 
 
 class LineFileWriter(BatchWriter):

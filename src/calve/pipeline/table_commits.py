@@ -178,8 +178,7 @@ class TableCommits:
         self._status.table_committed(name, rows, outcome.snapshot_id)
         if outcome.held:
             self._status.table_files(name, outcome.held)
-        if held := self._publications.committed(table, outcome.publication):
-            self._announcer.held(table, min(entries), *held)
+        self._report_gate(table, min(entries), outcome)
         if outcome.not_found:
             self._log.warning(
                 f"{name}: {outcome.not_found:,} rows were to be deleted and are not there; the table has no key, so "
@@ -197,6 +196,11 @@ class TableCommits:
         self._status.valid_through(name, complete_through(event_time))
         self._log.debug(f"committed {rows} rows to {name}", table=name, rows=rows)
         return outcome
+
+    def _report_gate(self, table: BranchRef, batch: int, outcome: Outcome) -> None:
+        """Say what a commit has published, and once that it is held."""
+        if held := self._publications.committed(table, outcome.publication):
+            self._announcer.held(table, batch, *held)
 
     def _announce(
         self,

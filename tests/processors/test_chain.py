@@ -237,3 +237,19 @@ def test_an_attribute_of_the_source_is_not_replaced_and_one_of_a_processor_can_b
 def test_an_attribute_has_no_name_of_a_column_of_the_batch(name: str) -> None:
     with pytest.raises(SettingsErrors, match="that Calve uses itself"):
         plugins({"add_entries": {"entries": [{"metadata_key": name, "value": 1}]}})
+
+
+HALVES = ['{"v":"a\\ud800","w":"B","n":1}', '{"v":{"\\udfff":1},"w":"B","n":1}', '{"w":"B","v":[1,"\\uDBFFx"],"n":1}']
+
+
+@pytest.mark.parametrize("text", HALVES)
+def test_half_a_surrogate_pair_is_never_replaced_without_a_word(text: str) -> None:
+    grok = {"grok": {"match": {"w": ["%{WORD:x}"]}}}
+    for processors in ([grok], [{"lowercase_string": {"with_keys": ["w"]}}, grok]):
+        found = run(processors, '{"v":"\\ufffd","w":"B","n":1}', text)
+        assert [event["x"].lower() for event in found.events] == ["b"]
+        assert [(letter["field"], letter["event"]) for letter in found.failed] == [("v", text)]
+        assert "half a surrogate pair" in found.failed[0]["reason"]
+    unchanged = [{"drop_events": {"drop_when": "/n == 9"}}, {"split_event": {"field": "none", "delimiter": ","}}]
+    found = run(unchanged, text)
+    assert (found.texts, found.failed) == ([text], []), "what no processor changes stays as it is"

@@ -126,3 +126,9 @@ def test_what_would_be_too_large_is_not_decompressed() -> None:
 def test_a_pointer_into_parsed_json(settings: dict[str, Any], event: dict[str, Any], after: dict[str, Any]) -> None:
     source = {"message": json.dumps({"a": {"b": {"c": 1}}, "l": [5, 6]}), **event}
     assert ran({"parse_json": settings}, source) == [source | after]
+
+
+@pytest.mark.parametrize("value", ["0", "true", "1.50", "[]", '{"a":1}', '"%"'])
+def test_what_is_no_compressed_text_stays_with_a_tag(value: str) -> None:
+    outcome = run([{"decompress": {"keys": ["v"]}}], f'{{"v":{value}}}')
+    assert (outcome.texts, outcome.tags) == ([f'{{"v":{value}}}'], [["_decompression_failure"]])

@@ -20,6 +20,7 @@ __all__ = [
     "Valid",
     "as_text",
     "cleaned",
+    "half_surrogate",
     "is_same",
     "picked_array",
     "validated",
@@ -98,6 +99,12 @@ def _readable(rows: pa.Table, changed: Mapping[int, str]) -> pa.Array:
         return texts
     mask = np.isin(rows[ROW].to_numpy(), list(changed))
     return pc.replace_with_mask(texts, pa.array(mask), pa.array(changed.values(), texts.type))
+
+
+def half_surrogate(event: bytes) -> str | None:
+    """Return the first field of a valid event with half a surrogate pair, which `json` has replaced; None: none."""
+    value = RepeatedKeys().parse(event)
+    return next((name for name in value if _has_half_surrogate({name: value[name]})), None)
 
 
 def _has_half_surrogate(value: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 from calve.processors.expressions import Compiler, condition
 from calve.processors.fields import MISSING, Event, FieldKey, compact_json_of, keys, opened
@@ -108,15 +108,15 @@ def _decompress(key: FieldKey, event: Event) -> bool:
     if text is MISSING or text is None:
         return False
     try:
-        content = _without_gzip(text if type(text) is str else "")
-    except (ValueError, OSError, EOFError, zlib.error):
+        content = _without_gzip(text)
+    except (TypeError, ValueError, OSError, EOFError, zlib.error):
         raise ProcessorError("not text that is compressed with gzip and encoded as Base64", key.dotted) from None
     if content is None:
         raise ProcessorError(f"more than {_MOST_BYTES >> 20} MB when it is decompressed", key.dotted)
     return key.put(event, content)
 
 
-def _without_gzip(text: str) -> str | None:
+def _without_gzip(text: Any) -> str | None:
     """Return a decompressed text; None if it is too large. Raises what the decoders raise."""
     with gzip.open(io.BytesIO(base64.b64decode(text, validate=True))) as file:
         content = file.read(_MOST_BYTES + 1)

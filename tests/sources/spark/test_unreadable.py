@@ -201,6 +201,9 @@ def test_inferred_columns_xml_and_select_keep_what_spark_cannot_read(spark: Spar
         {"m": None, UNREADABLE: "broken"},
         {"m": 3, UNREADABLE: None},
     ]
+    assert rows_of(format="json", options=options, select=["n", "_metadata.file_name f"])[0]["f"] == "a.json"
+    with pytest.raises(SourceError, match="into another column"):
+        frame(format="json", options=options, select=["*", "struct(*) s"])
     for select in (["explode(array(n, n)) m"], ["count(*) m"], ["row_number() over (order by n) m"]):
         with pytest.raises(SourceError, match="does not make exactly one row of each") as error:
             frame(format="json", options=options, select=select)

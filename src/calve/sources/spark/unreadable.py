@@ -55,7 +55,7 @@ def with_unreadable(engine: Engine, settings: SparkSettings, reader: Any) -> Any
     """Return the rows of a Java reader with the column `UNREADABLE`, after `select`.
 
     Raises:
-        SourceError: `select` does not make one row of each.
+        SourceError: `select` does not make one row of each, or hides the column.
         Py4JError: Spark refuses something.
     """
     reader = reader.option(_COLUMN, UNREADABLE)
@@ -68,14 +68,24 @@ def with_unreadable(engine: Engine, settings: SparkSettings, reader: Any) -> Any
     if not settings.select:
         return frame
     selected = frame.selectExpr(engine.object_array(*settings.select, kind="String"))
-    plan = selected.queryExecution().analyzed()
-    if plan.nodeName() != "Project" or not plan.child().equals(frame.queryExecution().analyzed()):
+    is_kept = UNREADABLE in selected.columns()  # by `*`
+    if not _is_row_by_row(selected.queryExecution().analyzed()):
         message = "`select` does not make exactly one row of each, so what Spark cannot read would be lost"
         hint = "Set options.mode: FAILFAST; or do it in the pipeline, by processors such as split_event"
         raise SourceError(message, step="read", target=settings.format or "", hint=hint)
-    if UNREADABLE in selected.columns():  # `*` has it
-        return selected
-    return frame.selectExpr(engine.object_array(*settings.select, UNREADABLE, kind="String"))
+    if selected.schema().json().count(f'"{UNREADABLE}"') > is_kept:
+        message = f"`select` puts {UNREADABLE}, which Calve adds, into another column"
+        raise SourceError(message, step="read", target=settings.format or "", hint="Name the columns instead of `*`")
+    return selected if is_kept else frame.selectExpr(engine.object_array(*settings.select, UNREADABLE, kind="String"))
+
+
+def _is_row_by_row(plan: Any) -> bool:
+    """Return whether a plan consists of projections, down to what it reads."""
+    while not plan.children().isEmpty():
+        if plan.nodeName() != "Project":
+            return False
+        plan = plan.child()
+    return True
 
 
 def _own_format(settings: SparkSettings) -> str:

@@ -17,6 +17,7 @@ from calve.changes.plan import Planner
 from calve.changes.table_changes import TableChanges
 from calve.engine.adopt import adopt
 from calve.errors import CalveError, SettingsError
+from calve.operate.changes_format.driver import register as register_changes
 from calve.operate.changes_frame import changes_frame
 from calve.operate.configuration import Config, parsed
 from calve.operate.frames import FrameRunner, check_frame, check_key, frame_pipeline, in_catalog
@@ -27,7 +28,7 @@ from calve.sources.spark.source import FrameBatch
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["changes", "sink", "write"]
+__all__ = ["changes", "register", "sink", "write"]
 
 _QUERY_ID = "sql.streaming.queryId"
 """The local property of a stream's jobs; the id comes from the stream's checkpoint."""
@@ -143,6 +144,20 @@ def changes(
     table_changes = TableChanges(Planner(engine), name, load, key=tuple(_names(identifier_columns)))
     with changes_frame(engine, table_changes, start_snapshot_id, end_snapshot_id) as frame:
         yield frame
+
+
+def register(spark: SparkSession) -> None:
+    """Let a session read the row changes of tables: `spark.read.format("calve_changes")`, and `spark.readStream`.
+
+    Planners of Spark ask this program for the changes, so it must run as long as they are read. May be repeated.
+
+    Args:
+        spark: The session; another one of the same program needs a call of its own.
+
+    Raises:
+        EngineError: Calve cannot run on the session.
+    """
+    register_changes(spark)
 
 
 class _StreamSink:

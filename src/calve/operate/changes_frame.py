@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import reduce
 
@@ -11,12 +11,13 @@ from pyspark.sql import functions as f
 
 from calve.changes.diff import CHANGE
 from calve.changes.identity import ROW_ID
+from calve.changes.snapshot import SnapshotStep
 from calve.changes.table_changes import TableChanges
 from calve.engine.engine import Engine
 from calve.errors import SettingsError
 from calve.expression.sql import spark_name
 
-__all__ = ["changes_frame"]
+__all__ = ["changes_frame", "check_ids", "frame_of", "no_changes"]
 
 _ORDINAL, _SNAPSHOT = ("_change_ordinal", "_commit_snapshot_id")
 """As in the view of Iceberg's `create_changelog_view`."""
@@ -36,28 +37,62 @@ def changes_frame(spark: Engine, changes: TableChanges, after: int | None, until
         PositionLostError: A snapshot has expired, or was rolled back.
         UnsupportedError: Spark cannot read one of the columns.
     """
-    _check_id("start_snapshot_id", after)
-    _check_id("end_snapshot_id", until)
+    check_ids(after, until)
+    with frame_of(changes, changes.steps(after, until)) as frame:
+        yield spark.users_frame(frame)
+
+
+@contextmanager
+def frame_of(changes: TableChanges, steps: Sequence[SnapshotStep], first: int = 0) -> Iterator[DataFrame]:
+    """Return the changes of steps, as they were last loaded; readable only inside the block.
+
+    Args:
+        changes: Of the table.
+        steps: The steps.
+        first: The number of the first one that changes rows.
+
+    Raises:
+        CalveError: As `changes_frame`.
+    """
     with ExitStack() as plans:
-        steps = [step for step in changes.steps(after, until) if step.changes_rows]
-        no_rows = changes.no_rows()
-        _check_names(changes.identifier, no_rows.columns)
+        nothing = no_changes(changes)
         frames = []
-        for ordinal, step in enumerate(steps):
+        for ordinal, step in enumerate((step for step in steps if step.changes_rows), first):
             rows = plans.enter_context(changes.of(step))
             if rows is not None:
-                frames.append(_with_commit(rows, ordinal, step.snapshot.snapshot_id))
-        if not frames:
-            nothing = {CHANGE: f.lit(""), ROW_ID: f.lit(None).cast("bigint")}
-            frames.append(_with_commit(no_rows.withColumns(nothing), 0, 0))
-        unneeded = [] if changes.identity.by_row_id else [ROW_ID]
-        yield spark.users_frame(reduce(DataFrame.unionAll, frames).drop(*unneeded))
+                frames.append(
+                    _with_commit(rows, ordinal, step.snapshot.snapshot_id).select(*map(spark_name, nothing.columns))
+                )
+        yield reduce(DataFrame.unionAll, frames) if frames else nothing
+
+
+def no_changes(changes: TableChanges) -> DataFrame:
+    """Return an empty DataFrame with the columns of changes of a table, as it was last loaded.
+
+    Raises:
+        SettingsError: The table has a column of such a name.
+        UnsupportedError: Spark cannot read one of the columns.
+    """
+    no_rows = changes.no_rows()
+    _check_names(changes.identifier, no_rows.columns)
+    empty = no_rows.withColumns({CHANGE: f.lit(""), ROW_ID: f.lit(None).cast("bigint")})
+    return _with_commit(empty, 0, 0).drop(*([] if changes.identity.by_row_id else [ROW_ID]))
 
 
 def _with_commit(rows: DataFrame, ordinal: int, snapshot_id: int) -> DataFrame:
     columns = [f.col(spark_name(name)) for name in rows.columns if name not in _ADDED]
     commit = [f.lit(ordinal).alias(_ORDINAL), f.lit(snapshot_id).cast("bigint").alias(_SNAPSHOT)]
     return rows.select(*columns, CHANGE, *commit, ROW_ID)
+
+
+def check_ids(after: object, until: object) -> None:
+    """Check that the ends of a range are numbers.
+
+    Raises:
+        SettingsError: One is something else.
+    """
+    _check_id("start_snapshot_id", after)
+    _check_id("end_snapshot_id", until)
 
 
 def _check_id(name: str, snapshot_id: object) -> None:

@@ -66,8 +66,13 @@ class Frames:
         self._folder = folder.absolute()
         self._storage = storage
 
-    def write(self, name: str, frame: DataFrame) -> list[Split]:
+    def write(self, name: str, frame: DataFrame, is_for_events: bool = True) -> list[Split]:
         """Compute a DataFrame and keep its rows; one that is kept already is not computed again. Durable on return.
+
+        Args:
+            name: Of the frame.
+            frame: The DataFrame.
+            is_for_events: The rows become events; otherwise Spark gets them back, of whatever type.
 
         Raises:
             SourceError: Spark cannot compute it.
@@ -75,7 +80,8 @@ class Frames:
         """
         kept = values.read(self._folder / name, _PARTS)
         if kept is None:
-            check_columns(frame.schema)
+            if is_for_events:
+                check_columns(frame.schema)
             (self._folder / name).make()
             kept = sorted(self._computed(name, frame))
             (self._folder / name).put(_PARTS, values.encoded(kept))

@@ -37,11 +37,20 @@ class FrameReader:
 
     def read(self, split: Split) -> Iterator[pa.RecordBatch]:
         """Yield the rows of one part in order."""
-        name = "/".join((self.folder, split.body["frame"], split.body["part"]))
+        for batch in self.batches(split):
+            for rows in self._events(FileBatches(self._name(split)), batch):
+                yield rows.drop_columns(["file_path", "file_row"])
+
+    def batches(self, split: Split) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one part in order, as they were written.
+
+        Raises:
+            SourceError: The part is not there, or damaged.
+            SourceUnavailableError: The store does not answer.
+        """
+        name = self._name(split)
         try:
-            for batch in self._batches(name):
-                for rows in self._events(FileBatches(name), batch):
-                    yield rows.drop_columns(["file_path", "file_row"])
+            yield from self._batches(name)
         except (FileNotFoundError, pa.ArrowInvalid) as error:
             hint = "Restore the state, which has the uncommitted rows"
             raise SourceError(f"{name} cannot be read: {error}", step="read", target=name, hint=hint) from error
@@ -58,6 +67,9 @@ class FrameReader:
             yield from batches.typed(rows, row_numbers(1, len(rows)), declared)
         reason = f"Spark cannot read it as {self.format} with these columns; it does not say which value is wrong"
         yield from batches.rejects([(text, reason, None) for text in texts])
+
+    def _name(self, split: Split) -> str:
+        return "/".join((self.folder, split.body["frame"], split.body["part"]))
 
     def _batches(self, name: str) -> Iterator[pa.RecordBatch]:
         with pa.ipc.open_file(self._open(name)) as opened:

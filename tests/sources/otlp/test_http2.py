@@ -8,8 +8,10 @@ import pytest
 from h2.errors import ErrorCodes
 from h2.events import StreamReset
 from h2.settings import SettingCodes
+from hyperframe.frame import DataFrame
 
 from calve.settings import Size
+from calve.sources.otlp.http2 import _Frames
 from kit.running import PATIENCE_SECONDS
 from sources.http.serving import everything, until
 from sources.otlp.calls import EXPORT, FrameClient, call, channel, framed
@@ -186,3 +188,13 @@ def test_the_limit_of_connections_holds_for_both_ports(serve: Serve) -> None:
             assert client.answer(stream)[0]["grpc-status"] == "0"
         with socket.create_connection(second) as c:
             assert everything(c).startswith(b"HTTP/1.1 429 ")
+
+
+def test_frames_are_not_described_with_their_data() -> None:
+    frames, whole = _Frames(), DataFrame(1, b"secret").serialize()
+    frames.max_frame_size = 100
+    frames.add_data(whole * 2)
+    for frame in frames:
+        assert isinstance(frame, DataFrame)
+        assert (bytes(frame.data), repr(frame).count(b"secret".hex())) == (b"secret", 0)
+    assert b"secret".hex() in repr(DataFrame(1, b"secret"))

@@ -9,6 +9,7 @@ import pytest
 from calve.errors import SettingsError, SourceError
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
+from calve.sources.http.body import DEFLATE_RATIO
 from calve.sources.http.server import try_port
 from calve.sources.otlp.settings import OtlpSourceSettings
 
@@ -37,6 +38,7 @@ def test_each_source_is_an_otlp_source_with_its_signals(name: str, ports: list[i
     source = settings(name, {})
     assert [*settings(name, {"port": 4317}).ports.values()] == [4317]
     assert ([*source.ports.values()], source.signals("p"), source.ssl) == (ports, signals, False)
+    assert (source.max_request_length, source.max_compression_ratio) == (20 << 20, DEFLATE_RATIO)
 
 
 def test_data_prepper_s_keys_are_understood() -> None:
@@ -70,6 +72,7 @@ def test_data_prepper_s_keys_are_understood() -> None:
         ("otlp", {"promote": ["a.b", "a_b"]}, "would share the column a_b"),
         ("otlp", {"path": "/a"}, "path"),
         ("otlp", {"max_request_length": "600mb"}, "at most 500mb"),
+        ("otel_trace_source", {"max_request_length": "600mb"}, "at most 500mb"),
         ("otlp", {"authentication": {"bearer": {"token": "a"}, "unauthenticated": {}}}, "choose one"),
     ],
 )

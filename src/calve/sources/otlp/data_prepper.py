@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 
 from calve.settings import option
 from calve.sources.http.settings import ListenerSettings
-from calve.sources.otlp.settings import PROMOTE, OtlpSourceSettings, option_faults
+from calve.sources.otlp.settings import PROMOTE, OtlpListenerSettings, OtlpSourceSettings, option_faults
 
 __all__ = ["OneSignalSettings"]
 
@@ -18,7 +18,7 @@ _PATH = "Path of requests; `${pipelineName}` is replaced."
 
 
 @dataclass(frozen=True)
-class OneSignalSettings(ListenerSettings):
+class OneSignalSettings(OtlpListenerSettings):
     """Receives one signal of OpenTelemetry over gRPC and HTTP, by Data Prepper's keys; see `otlp`."""
 
     IGNORED_KEYS: ClassVar[Mapping[str, str]] = {

@@ -77,7 +77,11 @@ def framed(request: Request, response: Response) -> bytes:
 
 
 def status_of(response: Response) -> list[tuple[str, str]]:
-    """Return the trailers of an answer; one that names a time for another try has it as `RetryInfo`."""
+    """Return the trailers of an answer; one that names a time for another try has it as `RetryInfo`.
+
+    Not as `google.rpc.retryinfo-bin`, which the SDK for Python reads: it tries six times at most, so with these short
+    times it would discard a batch after 5 seconds, which otherwise it tries to send for as long as it may.
+    """
     if response.status < 400:
         return [("grpc-status", "0")]
     code, text = answers.code_of(response.status), response.text[:_MESSAGE_LENGTH]

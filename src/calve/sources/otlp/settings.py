@@ -13,7 +13,7 @@ from calve.sources.http.body import DEFLATE_RATIO
 from calve.sources.http.settings import ListenerSettings
 from calve.sources.otlp.tables import TABLES, column_of
 
-__all__ = ["PROMOTE", "SETTINGS", "SIGNAL", "OtlpSourceSettings", "option_faults"]
+__all__ = ["PROMOTE", "SETTINGS", "SIGNAL", "OtlpListenerSettings", "OtlpSourceSettings", "option_faults"]
 
 SIGNAL = "signal"
 """Metadata column: `logs`, `traces` or `metrics`."""
@@ -27,7 +27,25 @@ _PATH = "Path of requests with {}; `null`: they are not accepted. `${{pipelineNa
 
 
 @dataclass(frozen=True)
-class OtlpSourceSettings(ListenerSettings):
+class OtlpListenerSettings(ListenerSettings):
+    """What every source of OpenTelemetry accepts."""
+
+    max_request_length: Size = option(
+        Size(20 << 20),
+        "Maximum size of a body, compressed and decompressed; larger ones are answered with 413.",
+        minimum=1,
+        maximum=_MOST_LENGTH,
+    )
+    max_compression_ratio: int = option(
+        DEFLATE_RATIO,
+        "How many times its own length a body of gzip may unpack to, if that is more than 1 MB; otherwise the answer "
+        "is 413. Default: gzip's own limit, because spans that are alike pack well.",
+        minimum=1,
+    )
+
+
+@dataclass(frozen=True)
+class OtlpSourceSettings(OtlpListenerSettings):
     """Receives logs, traces and metrics of OpenTelemetry over gRPC and HTTP; stores them until they are committed."""
 
     IGNORED_KEYS: ClassVar[Mapping[str, str]] = {
@@ -56,18 +74,6 @@ class OtlpSourceSettings(ListenerSettings):
         "Second TCP port, where clients of gRPC send by default; `null`: none. Both ports understand both protocols.",
         minimum=0,
         maximum=65535,
-    )
-    max_request_length: Size = option(
-        Size(20 << 20),
-        "Maximum size of a body, compressed and decompressed; larger ones are answered with 413.",
-        minimum=1,
-        maximum=_MOST_LENGTH,
-    )
-    max_compression_ratio: int = option(
-        DEFLATE_RATIO,
-        "How many times its own length a body of gzip may unpack to, if that is more than 1 MB; otherwise the answer "
-        "is 413. Default: gzip's own limit, because spans that are alike pack well.",
-        minimum=1,
     )
     logs_path: str | None = option("/v1/logs", _PATH.format("logs"))
     traces_path: str | None = option("/v1/traces", _PATH.format("traces"))

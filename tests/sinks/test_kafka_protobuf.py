@@ -281,6 +281,16 @@ def test_values_and_keys_begin_with_the_ids_of_their_schemas_and_deletes_keep_th
         encoded(registry, [{}], "a", serde_format="protobuf", message="t.X")
 
 
+def test_the_old_row_of_an_update_has_the_key_of_its_new_row_to_be_joined_with_it(registry: Registry) -> None:
+    registry.register("a-key", '{"type": "long"}')
+    events = [{"y": 5, "op": "update_before"}, {"y": 5, "op": "update"}, {"y": "x", "op": "update_before"}]
+    options = {"serde_format": "debezium", "key": "${/y}", "key_format": "avro", "operation": "${/op}"}
+    (old, _, _), (new, _, _), (_, _, reason) = encoded(registry, events, **options)
+    assert old is not None
+    assert old == new
+    assert "'x' is not a valid long" in reason
+
+
 def test_types_that_no_row_can_have_are_named(registry: Registry) -> None:
     registry.register("a-value", 'syntax = "proto3"; message R { R inner = 1; }', "PROTOBUF")
     (row,) = encoded(registry, [{}], serde_format="protobuf")

@@ -216,6 +216,18 @@ def test_files_with_required_fields_in_structs_can_hold_changes(tmp_path: Path) 
     assert (rows[0]["after"]["o"], rows[0]["before"], rows[1]["after"]) == ({"a": 1}, None, None)
 
 
+def test_an_update_whose_new_row_fits_no_columns_is_no_delete_nor_is_an_old_row_that_is_replayed(
+    tmp_path: Path,
+) -> None:
+    words = ["UPDATE_BEFORE", "UPDATE_AFTER"] * 3 + ["UPDATE_BEFORE"]
+    events = [{"n": 1}, {"n": "x"}, {"n": "x"}, {"n": 2}, {"n": "x"}, {"n": "y"}, {"n": "x"}]
+    metadata: dict[str, Any] = {"iceberg_operation": words, "iceberg_table_name": ["s.t"] * 7}
+    _, rejects = run(job_of(sink(tmp_path, columns("n:int")), CHANGES), events, (str(tmp_path),), **metadata)
+    rows = pq.ParquetFile(tmp_path / f"{NAME}.parquet").read().to_pylist()
+    assert [(row["op"], row["before"], row["after"]) for row in rows] == [("u", None, {"n": 2})]
+    assert sorted(row for _, row, _ in rejects) == [1, 5, 6]  # 6 went to another folder: it is a delete
+
+
 def test_each_folder_has_the_columns_of_its_own_events_and_a_batch_that_comes_again_its_own_files(
     tmp_path: Path,
 ) -> None:

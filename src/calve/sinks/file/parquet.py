@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from calve.arrays import RowNumbers
 from calve.convert.by_table import TableOrder
 from calve.event.operation import Operation
 from calve.sinks.file.changes import change_table
-from calve.sinks.file.columns import FileColumns, without_field_ids
+from calve.sinks.file.columns import FileColumns, placed, without_field_ids
 from calve.sinks.file.output import BatchFiles
 from calve.sinks.file.settings import Compression
 from calve.sinks.job import Work
@@ -53,6 +54,8 @@ class ParquetWriter(KeptEvents):
         self._compression = compression
         self._places: list[RowNumbers] = []
         """Of each part: the position of each event among the rows of its folder, or `_REJECTED`."""
+        self._odd_before: dict[tuple[int, int], pa.Table] = {}
+        """The rejects of old rows, by part and row, until their new rows are known."""
 
     def finish(self) -> list[Misfit]:
         """Convert all events, and write the files, unless this pass is only a test."""
@@ -84,13 +87,22 @@ class ParquetWriter(KeptEvents):
         """Convert the events of a folder; reject those that fit no row."""
         parts = [self._parts[number].events.take(pa.array(at)) for number, at in shares]
         tables, start = list[pa.Table](), 0
-        for (number, at), events, converted in zip(shares, parts, self._columns.rows(parts), strict=True):
+        for (number, at), converted in zip(shares, self._columns.rows(parts), strict=True):
             if len(converted.rejects):
-                self._work.reject(folder, events, converted.rejects)
+                self._reject(folder, number, placed(converted.rejects, pa.array(at)))
             self._places[number][at[converted.row.to_numpy()]] = np.arange(start, start + len(converted.row))
             tables.append(converted.rows)
             start += len(converted.row)
         return pa.concat_tables(tables)
+
+    def _reject(self, folder: str, number: int, rejects: pa.Table) -> None:
+        """Reject events of a part. An old row waits: replayed without its new row, it would be a delete."""
+        operations = self._parts[number].records.operations.take(rejects["row"].combine_chunks())
+        is_old = pc.equal(operations, pa.scalar(int(Operation.SKIPPED), pa.int8()))
+        for reject in pc.indices_nonzero(is_old).to_pylist():
+            self._odd_before[number, rejects["row"][reject].as_py()] = rejects.slice(reject, 1)
+        if len(others := rejects.filter(pc.invert(is_old))):
+            self._work.reject(folder, self._parts[number].events, others)
 
     def _change_tables(self, rows: Mapping[str, pa.Table]) -> dict[str, pa.Table]:
         """Return the changes of each folder, whose rows these are."""
@@ -106,11 +118,25 @@ class ParquetWriter(KeptEvents):
         }
 
     def _changes(self) -> Iterator[JoinedRow]:
+        """Yield the changes that are written; of an update whose old row fits no columns, the new row alone."""
+        for change in self._joined():
+            rejects = self._odd_before.get((change.before.part, change.before.row)) if change.before else None
+            if rejects is None:
+                yield change
+            elif change.op == "u":
+                yield change._replace(before=None)
+            else:
+                assert change.before is not None
+                self._work.reject(change.before.target, self._parts[change.before.part].events, rejects)
+
+    def _joined(self) -> Iterator[JoinedRow]:
         changes = JoinedRows()
         for number, part in enumerate(self._parts):
             for record, operation, source in part.changes(number):
-                if self._places[number][record.row] != _REJECTED:
+                if operation == Operation.SKIPPED or self._places[number][record.row] != _REJECTED:
                     yield from changes.of(record, operation, source)
+                elif operation == Operation.UPDATE:
+                    changes.forget(record)
         yield from changes.rest()
 
     def _write(self, folder: str, table: pa.Table) -> None:

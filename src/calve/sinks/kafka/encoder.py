@@ -30,6 +30,7 @@ from calve.sinks.records.shape import EventRecords
 __all__ = ["Encoding", "RecordEncoder"]
 
 _KINDS = {"avro": "AVRO", "protobuf": "PROTOBUF"}
+_WITH_VALUE = (Operation.INSERT, Operation.UPDATE)
 _Encoded = bytes | tuple[Code, str] | None
 
 
@@ -92,9 +93,9 @@ class RecordEncoder:
         for topic, operation, key, text in zip(
             topic_of_row.tolist(), *(column.to_pylist() for column in columns), strict=True
         ):
-            is_sent = operation is not None and operation != Operation.SKIPPED
-            keys.append(self._key(topics[topic], key) if is_sent and key is not None else None)
-            has_value = is_sent and operation != Operation.DELETE and not isinstance(keys[-1], tuple)
+            # also of an old row: it joins its new one by the key
+            keys.append(self._key(topics[topic], key) if operation is not None and key is not None else None)
+            has_value = operation in _WITH_VALUE and not isinstance(keys[-1], tuple)
             texts.append(self._value(topics[topic], text) if has_value else None)
         faults = [
             Reject(row, encoded[0], field, encoded[1])

@@ -53,6 +53,10 @@ class JoinedRows:
         else:
             yield JoinedRow("c", None, record, source)
 
+    def forget(self, record: OutgoingRecord) -> None:
+        """Forget the old row of a new row that is rejected: it is not deleted."""
+        self._before.pop((record.target, record.key), None)
+
     def rest(self) -> Iterator[JoinedRow]:
         """Yield deletes of old rows without a new one, which went to another target."""
         for record, source in self._before.values():

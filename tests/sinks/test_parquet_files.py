@@ -148,6 +148,15 @@ def test_an_event_without_a_value_is_no_row_and_makes_no_file(tmp_path: Path, ev
     assert [*tmp_path.rglob("*")] == []
 
 
+@pytest.mark.parametrize(
+    ("event", "why"),
+    [('{"_file": 1}', "reserves the name"), ('{"a":' * 260 + "1" + "}" * 260, "deeper"), ("{}", "no field")],
+)
+def test_an_event_that_is_alone_and_no_row_has_its_own_reason(tmp_path: Path, event: str, why: str) -> None:
+    [(_, _, reason)] = written(tmp_path, [event])[1]
+    assert why in reason
+
+
 def test_rows_of_a_typed_source_keep_its_types_also_where_all_are_null(tmp_path: Path) -> None:
     kinds = {
         "id": pa.int32(),
@@ -267,6 +276,14 @@ def test_events_that_come_in_parts_share_the_columns_of_their_file(tmp_path: Pat
 def test_only_events_that_are_written_decide_columns(tmp_path: Path) -> None:
     table, rejects = written(tmp_path, [{"n": 1}, {"n": "text", "only": 1, "": 0}, {"n": 2}])
     assert (table.to_pylist(), [row for _, row, _ in rejects]) == ([{"n": 1}, {"n": 2}], [1])
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_an_event_with_too_many_fields_takes_no_columns_of_others(tmp_path: Path, inside: bool) -> None:
+    wide: dict[str, Any] = {f"c{number}": number for number in range(3000)}
+    table, rejects = written(tmp_path, [{"o": wide} if inside else wide, {"z": 1}, {"y": "2:3"}])
+    assert table.to_pylist() == [{"z": 1, "y": None}, {"z": None, "y": "2:3"}]
+    assert [(row, "the most columns" in reason) for _, row, reason in rejects] == [(0, True)]
 
 
 def test_a_test_of_some_events_converts_them_and_writes_nothing(tmp_path: Path) -> None:

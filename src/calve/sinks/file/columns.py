@@ -6,17 +6,22 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyiceberg.schema import Schema
 
 from calve.columns.declared_types import ColumnTypes
+from calve.columns.evolve import is_contended
 from calve.columns.fields import Fields
 from calve.columns.infer import Inferred, infer
 from calve.columns.options import ConvertOptions
 from calve.convert.converter import ConvertedEvents, Converter
 from calve.event.column_names import COLUMN_LIMIT
+from calve.event.columns import EVENT
 from calve.event.reject import Code, reject_rows
+from calve.event.typed import is_typed
+from calve.event.validate_json import whole_array
 from calve.sinks.file.codec_settings import ParquetFormat
 from calve.table.definition import schema_from_columns
 from calve.table.loaded import Table
@@ -56,7 +61,11 @@ class FileColumns:
         if self._declared:
             yield from map(_explained, self._converted(self._declared, parts))
             return
-        converted = list(self._converted(self._inferred(parts), parts))
+        schema = self._inferred(parts)
+        if len(schema.column_names) >= COLUMN_LIMIT:  # an event that fits no file must not take the others' columns
+            narrow = self._inferred(list(map(self._narrow, parts)))
+            schema = narrow if narrow.fields else schema
+        converted = list(self._converted(schema, parts))
         if any(len(part.rejects) for part in converted):  # only events that are written decide columns
             good = [events.take(part.row) for events, part in zip(parts, converted, strict=True)]
             again = self._converted(self._inferred(good), good)
@@ -64,9 +73,6 @@ class FileColumns:
         yield from converted
 
     def _converted(self, schema: Schema, parts: Sequence[pa.Table]) -> Iterator[ConvertedEvents]:
-        if not schema.fields:
-            yield from map(_without_values, parts)
-            return
         options = ConvertOptions(
             look_for_unknown=True,
             on_type_mismatch="dlq",
@@ -77,13 +83,25 @@ class FileColumns:
         )
         table = Table("", "", "", schema.model_dump_json(), _UNPARTITIONED)
         converter = Converter(table, options, checks=False)
-        yield from map(converter.convert, parts)
+        converted = map(converter.convert, parts)
+        yield from converted if schema.fields else map(_without_columns, converted)
 
     def _inferred(self, parts: Sequence[pa.Table]) -> Schema:
         inferred = Inferred()
         for events in parts:
             inferred = inferred.merge(infer(events, self.fields))
         return inferred.to_schema(types=self.types, case_insensitive=self.case_insensitive)
+
+    def _narrow(self, events: pa.Table) -> pa.Table:
+        """Return the events without those that have too many fields for a file of their own."""
+        if is_typed(events):
+            return events
+        is_narrow = pc.less_equal(pc.count_substring(whole_array(events[EVENT]), ":"), COLUMN_LIMIT)  # one a field
+        is_narrow = is_narrow.to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(~is_narrow).tolist():
+            root = infer(events.slice(row, 1), self.fields).root
+            is_narrow[row] = not is_contended(root, self.types, self.case_insensitive)
+        return events.filter(pa.array(is_narrow))
 
 
 def columns_of(settings: ParquetFormat, fields: Fields) -> FileColumns:
@@ -116,10 +134,11 @@ def _joined(first: ConvertedEvents, again: ConvertedEvents) -> ConvertedEvents:
     return replace(again, row=first.row.take(again.row), rejects=rejects)
 
 
-def _without_values(events: pa.Table) -> ConvertedEvents:
-    every = pa.array(range(len(events)), pa.int64())
-    rejects = reject_rows(every, Code.NO_MATCHING_FIELDS, "", "no field of the event has a value")
-    return ConvertedEvents(pa.table({}), every[:0], rejects)
+def _without_columns(converted: ConvertedEvents) -> ConvertedEvents:
+    """Reject the events that could be rows: without columns a file would lose them."""
+    lost = reject_rows(converted.row, Code.NO_MATCHING_FIELDS, "", "no field of the event has a value")
+    rejects = pa.concat_tables([converted.rejects, lost])
+    return replace(converted, rows=pa.table({}), row=converted.row[:0], rejects=rejects)
 
 
 def _explained(converted: ConvertedEvents) -> ConvertedEvents:

@@ -57,3 +57,18 @@ def test_no_events_are_no_rows():
 def test_a_reason_of_the_strict_parser_names_the_place():
     found = validated(pa.table({"event": [b'{"a" 1}']}))
     assert "character 5" in found.rejects["reason"][0].as_py()
+
+
+def test_lines_of_utf_16_are_told_as_such_and_values_with_a_schema_id_as_these():
+    lines = [
+        line
+        for name in ("utf-16-le", "utf-16-be", "utf-16")
+        for line in '{"a": 1}\n{"a": 2}\n'.encode(name).split(b"\n")
+    ]
+    reasons = validated(pa.table({"event": pa.array(filter(None, lines), pa.binary())})).rejects["reason"].to_pylist()
+    assert len(reasons) == len([*filter(None, lines)])
+    assert all("looks like UTF-16, and only UTF-8 is read: convert it" in reason for reason in reasons)
+    with_id = [b"\0\0\0\0\5\2", b"\0\0\1\0\5\xff", b'\0\0\0\0\1{"a":1}', b"\0\x7b\x01\x02\x03"]
+    reasons = validated(pa.table({"event": pa.array(with_id, pa.binary())})).rejects["reason"].to_pylist()
+    assert all("schema id" in reason for reason in reasons)
+    assert "bzip2" in validated(pa.table({"event": [b"BZh91AY"]})).rejects["reason"][0].as_py()

@@ -55,11 +55,20 @@ def sql(query: str, catalog: dict[str, str], pipelines: Path | None, as_json: bo
         _copy_tables(database, [name for name in names if name[0]], tables)
         print_rows(select(database, query), as_json)
     except duckdb.CatalogException as error:
-        bare = {table for namespace, table in names if not namespace}
-        full = [name for name in tables.names() if name.rpartition(".")[2] in bare] if bare else []
-        raise wrong_query(error, f"Name the table as {listed(full, 3)}" if full else "") from error
+        bare = {name for namespace, name in names if not namespace and f"Table with name {name} " in str(error)}
+        raise wrong_query(error, _better_name(bare, tables)) from error
     except duckdb.Error as error:
         raise wrong_query(error) from error
+
+
+def _better_name(bare: set[str], tables: OpenTables) -> str:
+    """Return the hint for tables named without a namespace; DuckDB's would be tables of its own."""
+    both = [table.rpartition(".") for table in bare if "." in table.strip(".")]
+    full = [f"{duckdb_name(namespace)}.{duckdb_name(table)}" for namespace, _, table in both]
+    full += [name for name in tables.names() if name.rpartition(".")[2] in bare] if bare else []
+    if full:
+        return f"Name the table as {listed(full, 3)}"
+    return "calve tables lists the tables; name one as NAMESPACE.TABLE" if bare else ""
 
 
 def _tables_of(database: duckdb.DuckDBPyConnection, query: str) -> list[tuple[str, str]]:

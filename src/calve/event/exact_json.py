@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -68,6 +69,8 @@ def parse_object(text: bytes | str | None, reads: Any = _decoder) -> dict[str, A
 def _likely_format(text: bytes | str) -> str:
     """Return a hint for a value whose first bytes are those of another format; empty if they are not."""
     start = text if isinstance(text, bytes) else text[:_LONGEST_MAGIC].encode("utf-8", "replace")
+    if _UTF_16.match(start):
+        return "; this looks like UTF-16, and only UTF-8 is read: convert it, e.g. with iconv -f UTF-16 -t UTF-8"
     return next((f"; {hint}" for magic, hint in _MAGIC if start.startswith(magic)), "")
 
 
@@ -102,11 +105,15 @@ _MAGIC = (
     ),
     (b"\x1f\x8b", "this looks like gzip"),
     (b"\x28\xb5\x2f\xfd", "this looks like zstd"),
+    (b"BZh", "this looks like bzip2, which is not read: use gzip or zstd"),
+    (b"\xfd7zX", "this looks like xz, which is not read: use gzip or zstd"),
     (b"Obj\x01", "this looks like an Avro file"),
     (b"PAR1", "this looks like a Parquet file"),
 )
 """The first bytes of other formats, with the hint of a value that begins with them."""
 _LONGEST_MAGIC = 4
+_UTF_16 = re.compile(rb"\xff\xfe([\[{\s]|\Z)|\xfe\xff\0|[\[{]\0|\0(\Z|[\[{}\]\s](\0|\Z))")
+"""The start of JSON in UTF-16, or of a line of it, which was cut after the first byte of a line end."""
 _NOUNS = {list: "an array", str: "a string", Number: "a number", bool: "a boolean"}
 
 

@@ -15,6 +15,7 @@ from calve.errors import PositionLostError, SourceError, SourceUnavailableError,
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
 from calve.sources.file import source, whole_files
+from calve.sources.file.codec_settings import CodecSettings, NdjsonCodec
 from calve.sources.file.settings import FileSettings, S3Settings
 from calve.sources.file.source import FileSource
 from calve.sources.source import Planned, Split
@@ -53,6 +54,23 @@ def test_files_come_in_the_order_of_their_names_and_hidden_ones_never(tmp_path: 
     files = opened(tmp_path)
     files.start(None, once=True)
     assert names(files.plan(None, ALL)) == ["a.ndjson", "b.ndjson"]
+
+
+@pytest.mark.parametrize("path", ["*", "", "_*.ndjson", "**/*"])
+def test_of_hidden_files_that_match_one_is_told_once(
+    tmp_path: Path, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("_x.ndjson", "_z.ndjson", "_SUCCESS", "_manifests/1.json"):
+        write(tmp_path, name)
+    files = opened(tmp_path, str(tmp_path / "in" / path))
+    files.start(None, once=True)
+    assert files.nothing_found == f"no file matches {tmp_path / 'in' / path}, but hidden ones"
+    files.start(None, once=True)
+    (said,) = [record.message for record in caplog.records if "is hidden" in record.message]
+    assert "_x.ndjson is not read" in said or "_z.ndjson is not read" in said
+    named = opened(tmp_path, str(tmp_path / "in" / "_x.ndjson"))
+    named.start(None, once=True)
+    assert names(named.plan(None, ALL)) == ["_x.ndjson"]
 
 
 def test_a_batch_holds_whole_files_up_to_its_size_and_at_least_one(tmp_path: Path) -> None:
@@ -201,6 +219,20 @@ def test_a_file_of_unknown_codec_is_told_and_the_others_go_on(tmp_path: Path, ca
     files.start(None, once=True)
     assert names(files.plan(None, ALL)) == ["a.ndjson"]
     assert "set `codec`" in caplog.text
+
+
+@pytest.mark.parametrize("options", [{}, {"codec": CodecSettings(ndjson=NdjsonCodec())}])
+def test_a_file_that_no_codec_helps_to_read_is_told_so(
+    tmp_path: Path, options: dict[str, Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    write(tmp_path, "a.ndjson.bz2")
+    files = opened(tmp_path, **options)
+    files.start(None, once=True)
+    assert files.plan(None, ALL) is None
+    assert "it is packed with bzip2, which is not read; use gzip or zstd" in caplog.text
+    plain = opened(tmp_path, compression="none", codec=CodecSettings(ndjson=NdjsonCodec()))
+    plain.start(None, once=True)
+    assert events(plain, plain.plan(None, ALL)) == [b'{"a":1}']
 
 
 def test_no_file_at_all_is_known_with_its_reason_also_when_others_were_read_before(tmp_path: Path) -> None:

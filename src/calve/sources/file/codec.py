@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -33,7 +34,7 @@ from calve.sources.file.settings import FileSettings
 from calve.sources.file.stream import BlockStream, FileLines, Plain, Unpacked, compression_of, strip_suffix
 from calve.sources.file.values import read_values
 
-__all__ = ["FilePart", "codec_of", "divisible", "ranges", "read_part"]
+__all__ = ["FilePart", "codec_of", "divisible", "ranges", "read_part", "why_unread"]
 
 _BY_SUFFIX = {
     ".ndjson": CodecSettings(ndjson=NdjsonCodec()),
@@ -47,6 +48,20 @@ _BY_SUFFIX = {
     ".txt": CodecSettings(newline=NewlineCodec()),
     ".log": CodecSettings(newline=NewlineCodec()),
 }
+_UNREAD = {
+    ".bz2": "bzip2",
+    ".xz": "xz",
+    ".lzma": "lzma",
+    ".lz4": "LZ4",
+    ".br": "Brotli",
+    ".snappy": "Snappy",
+    ".z": "compress",
+    ".zip": "zip",
+    ".7z": "7-Zip",
+    ".tar": "tar",
+    ".tgz": "tar",
+}
+"""Extensions of what no codec helps to read."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +94,15 @@ def codec_of(path: str, settings: FileSettings) -> CodecSettings | None:
     if settings.format_:
         return _BY_SUFFIX[".txt" if settings.format_ == "plain" else ".ndjson" if settings.tail else ".json"]
     return settings.codec or next((codec for suffix, codec in _BY_SUFFIX.items() if name.endswith(suffix)), None)
+
+
+def why_unread(path: str, settings: FileSettings) -> str:
+    """Return why a file cannot be read by its name, and what helps; empty: it can be."""
+    codec, packing = codec_of(path, settings), _UNREAD.get(PurePath(path).suffix.lower())
+    has_own = codec is not None and (codec.parquet or codec.avro or codec.orc)
+    if packing and settings.compression == "automatic" and not has_own:
+        return f"it is packed with {packing}, which is not read; use gzip or zstd"
+    return "" if codec else "its name has no known extension; set `codec`"
 
 
 def divisible(codec: CodecSettings, compression: str) -> bool:

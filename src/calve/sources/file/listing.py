@@ -11,11 +11,11 @@ from pathlib import Path
 from calve.errors import SourceError, SourceUnavailableError
 from calve.observe.humanize import listed, many
 from calve.observe.log import Log
-from calve.sources.file.codec import codec_of
+from calve.sources.file.codec import why_unread
 from calve.sources.file.links import links_in
 from calve.sources.file.paths import local_path, shown
 from calve.sources.file.settings import FileSettings
-from calve.sources.file.storage import FoundFile, Storage, absolute
+from calve.sources.file.storage import HIDDEN, FoundFile, Storage, absolute
 
 __all__ = ["Listing"]
 
@@ -41,6 +41,7 @@ class Listing:
         self._storage = Storage(settings.s3, settings.follow_links)
         self._since: dict[str, tuple[FoundFile, float]] = {}
         self._next_check = 0.0
+        self._has_hidden = False
         self._ready: list[FoundFile] = []
         self.nothing_found = ""
 
@@ -96,7 +97,7 @@ class Listing:
         patterns = listed([shown(pattern) for pattern in self._patterns], _SHOWN)
         if count:
             return f"{many(count, 'file')} at {patterns}, none with a known extension that this user may read"
-        return f"no file matches {patterns}"
+        return f"no file matches {patterns}{', but hidden ones' * self._has_hidden}"
 
     def _find(self, pattern: str) -> list[FoundFile]:
         try:
@@ -111,7 +112,11 @@ class Listing:
             ) from error
 
     def _skip(self, path: str, why: str) -> None:
-        self._log.warning_once(f"{shown(path)} is not read: it {why}")
+        if why != HIDDEN:
+            self._log.warning_once(f"{shown(path)} is not read: it {why}")
+        elif not why_unread(path, self._settings):
+            self._has_hidden = True
+            self._log.warning_once(f"{shown(path)} is not read: it {why}", HIDDEN)
 
     def _is_new(self, file: FoundFile, earlier: Mapping[str, FoundFile]) -> bool:
         former = earlier.get(file.path)
@@ -121,8 +126,8 @@ class Listing:
         return former is None
 
     def _is_readable(self, file: FoundFile) -> bool:
-        if codec_of(file.path, self._settings) is None:
-            self._log.warning_once(f"{shown(file.path)} is not read: its name has no known extension; set `codec`")
+        if why := why_unread(file.path, self._settings):
+            self._log.warning_once(f"{shown(file.path)} is not read: {why}")
             return False
         if file.identity and not os.access(local_path(file.path), os.R_OK):
             text = f"{shown(file.path)} is not readable for this user; Calve reads it as soon as it is"

@@ -21,9 +21,10 @@ from calve.sources.file.glob_paths import local_paths, regex_of
 from calve.sources.file.paths import local_path, portable
 from calve.sources.file.settings import S3Settings
 
-__all__ = ["FoundFile", "Storage", "absolute"]
+__all__ = ["HIDDEN", "FoundFile", "Storage", "absolute"]
 
 _S3 = re.compile(r"s3a?://")
+HIDDEN = "is hidden, as each file whose name begins with _ or . is; name it without * or rename it"
 Skipped = Callable[[str, str], None]
 _CONNECT_SECONDS = 5.0
 _REQUEST_SECONDS = 60.0
@@ -69,7 +70,7 @@ class Storage:
             OSError: The storage does not answer.
         """
         if _S3.match(pattern):
-            return self._find_remote(pattern)
+            return self._find_remote(pattern, skipped)
         return _find_local(pattern, self.follow_links, skipped)
 
     def open(self, path: str) -> pa.NativeFile:
@@ -82,7 +83,7 @@ class Storage:
             return fs.LocalFileSystem().open_input_file(os.fsencode(local_path(path)))
         return _remote(self.s3).open_input_file(_S3.sub("", path))
 
-    def _find_remote(self, pattern: str) -> Iterator[FoundFile]:
+    def _find_remote(self, pattern: str, skipped: Skipped) -> Iterator[FoundFile]:
         store, key = _remote(self.s3), _S3.sub("", pattern)
         if not glob.has_magic(key):
             exact = store.get_file_info(key.rstrip("/"))
@@ -95,8 +96,11 @@ class Storage:
             raise SourceError(f"{pattern} has no bucket", step="read", target=pattern, hint="Write s3://bucket/path")
         matches = re.compile(regex_of(key)).fullmatch
         for info in store.get_file_info(fs.FileSelector(root, recursive=True, allow_not_found=True)):
-            if info.type is fs.FileType.File and matches(info.path) and not _hidden(info.path[len(root) :]):
-                yield _found(info)
+            if info.type is fs.FileType.File and matches(info.path):
+                if not _hidden(info.path[len(root) :]):
+                    yield _found(info)
+                elif not _hidden(info.path[len(root) :].rpartition("/")[0]):
+                    skipped(f"s3://{info.path}", HIDDEN)
 
 
 def absolute(pattern: str) -> str:
@@ -115,7 +119,9 @@ def _find_local(pattern: str, follow_links: bool, skipped: Skipped) -> Iterator[
         paths, root = local_paths(f"{glob.escape(pattern)}/**"), pattern
     leaves = _outside(root) if root is not None and not follow_links else lambda path: False
     for path in paths:
-        if root is not None and _hidden(path[len(root) :]):
+        if root is not None and _hidden(below := path[len(root) :]):
+            if not _hidden(below.rpartition("/")[0]) and Path(path).is_file():
+                skipped(portable(path), HIDDEN)
             continue
         try:
             status = os.stat(path)  # noqa: PTH116 - once for each of thousands of files

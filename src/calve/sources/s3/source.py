@@ -10,7 +10,7 @@ from typing import Any
 
 from calve.errors import SettingsError
 from calve.observe.log import Log
-from calve.sources.file.codec import codec_of
+from calve.sources.file.codec import why_unread
 from calve.sources.file.storage import FoundFile
 from calve.sources.file.whole_files import FileKind, WholeFiles
 from calve.sources.s3.inbox import Inbox
@@ -149,9 +149,9 @@ class S3Source:
             self._next_forget = time.monotonic() + _FORGET_SECONDS
         earlier = self._objects.read.keys() | self._waiting.keys()
         for s3_object in self._finder.find(earlier, len(self._waiting), self._once):
-            if self._settings.scan and codec_of(s3_object.key, self._settings.format) is None:
+            if self._settings.scan and (why := why_unread(s3_object.key, self._settings.format)):
                 self._objects.skip([s3_object])
-                self._log.warning(f"{s3_object.path} is not read: its key has no known extension; set `codec`")
+                self._log.warning(f"{s3_object.path} is not read: {why}")
             else:
                 self._waiting[s3_object.identity] = s3_object
                 self._has_found = True

@@ -12,7 +12,7 @@ from calve.sources.file.codec import codec_of
 from calve.sources.file.codec_settings import CodecSettings
 from calve.sources.file.paths import local_path, portable, real_path, shown
 from calve.sources.file.settings import FileSettings
-from calve.sources.file.storage import Storage, absolute
+from calve.sources.file.storage import HIDDEN, Storage, absolute
 from calve.sources.file.tail.followed import FollowedFile
 
 __all__ = ["Discovery", "codec_for"]
@@ -60,7 +60,10 @@ class Discovery:
         ]
 
     def _skip(self, path: str, why: str) -> None:
-        self._log.warning_once(f"{shown(path)} is not followed: it {why}")
+        if why != HIDDEN:
+            self._log.warning_once(f"{shown(path)} is not followed: it {why}")
+        elif codec_for(path, self._settings) is not None:
+            self._log.warning_once(f"{shown(path)} is not followed: it {why}", HIDDEN)
 
     def _matches(self, followed_paths: set[str]) -> dict[Identity, str]:
         """Return the path of each file that matches; of two paths the first."""

@@ -16,6 +16,7 @@ import pytest
 
 from calve.errors import SettingsError
 from calve.event.columns import EVENT, MASKED, ORIGINAL, SCHEMA, TYPED, WITHHELD
+from calve.event.envelope.decoder import EnvelopeDecoder, Envelopes
 from calve.event.envelope.schema import Field, field_of
 from calve.event.reject import Code, Reject, rejects_table
 from calve.event.typed import with_text
@@ -55,6 +56,21 @@ def masked(masks: MaskColumns, *events: dict[str, Any]) -> list[dict[str, Any]]:
     rows = Masker(Masks((masks,))).mask(table)
     assert len(rows.malformed) == len(rows.failed) == 0
     return [json.loads(text) for text in rows.rows[EVENT].to_pylist()]
+
+
+@pytest.mark.parametrize("text", [r'{"w":"B\ud800","v":1}', r'{"w":"B","v":"\udfff"}', r'{"w":"B","\ud83d":1}'])
+def test_half_a_surrogate_pair_is_neither_masked_nor_replaced(text: str) -> None:
+    events = pa.table({EVENT: [b'{"w":"A","v":"\xef\xbf\xbd"}', text.encode(), b'{"w":"C"}']})
+    rows = Masker(Masks((mask(column("w", "fixed")),))).mask(events)
+    assert rows.rows[EVENT].to_pylist() == [b'{"w":"***","v":"\xef\xbf\xbd"}', b'{"w":"***"}']
+    assert [(letter["code"], letter["row"]) for letter in rows.failed.to_pylist()] == [("PROCESSOR_FAILED", 0)]
+    assert "half a surrogate pair is not valid text" in rows.failed["reason"][0].as_py()
+    assert rows.failed_rows[EVENT][0].as_py().startswith(b'{"w":"***",')
+    row = pa.table({EVENT: pa.array([b'{"before":null,"after":%s,"op":"c"}' % text.encode()], pa.binary())})
+    of_envelope = Masker(Masks((mask(column("w", "hash")),))).mask(
+        EnvelopeDecoder(Envelopes("debezium")).decode(row).rows
+    )
+    assert len(of_envelope.failed) == 1 - len(of_envelope.rows) == 1
 
 
 def hashed(text: str) -> str:

@@ -90,6 +90,7 @@ def test_an_empty_or_malformed_name_is_a_reject_with_its_reason():
         ("shop.${/kind}_t", {"kind": ""}, "NO_FIELD"),
         ("shop.t_${kind}_${/n}", {"kind": "a"}, "NO_FIELD"),
         ("shop.t_${/a/b}", {"a": {}}, "NO_FIELD"),
+        ("shop.t_${a b}", {"a": 1}, "NO_FIELD"),
         ("shop.t_${length(/a)}", {}, "EXPRESSION_ERROR"),
         ('shop.t_${getMetadata("topic")}', {}, "NO_FIELD"),
         ("${/ns}.${/t}", {"ns": "a", "t": "b/c"}, "BAD_TABLE_NAME"),

@@ -66,3 +66,15 @@ def test_an_index_that_an_event_names_is_normalized_too(events: int) -> None:
     sink = open_sink(Opening(entry, "s", {}, "/nowhere", None, Log("p")))  # type: ignore[arg-type]
     routed = Router([sink.job(1, 0, "", False).route]).route(pa.table({"json": ['{"kind":"Web*1"}'] * events}))
     assert [name for _, name, _ in routed.parts] == ["logs-web1"]
+
+
+def test_a_name_of_which_nothing_is_left_is_not_called_a_missing_one() -> None:
+    text = "p:\n  source: {http: {port: 0}}\n  sink: [{opensearch: {hosts: ['http://h'], index: '${/kind}', normalize_index: true}}]"
+    [entry] = parse_text(text, PLUGINS).pipelines[0].sinks
+    sink = open_sink(Opening(entry, "s", {}, "/nowhere", None, Log("p")))  # type: ignore[arg-type]
+    route = sink.job(1, 0, "", False).route
+    [rejects] = Router([route]).route(pa.table({"json": ['{"kind":"_**"}', "{}"]})).rejects.values()
+    assert [(letter["row"], letter["code"]) for letter in rejects.to_pylist()] == [
+        (1, "NO_FIELD"),
+        (0, "BAD_TABLE_NAME"),
+    ]

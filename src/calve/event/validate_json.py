@@ -17,16 +17,21 @@ from calve.event.reject import Code, Reject, rejects_table
 from calve.event.repeated import RepeatedKeys
 
 __all__ = [
+    "HALF_SURROGATE",
     "Valid",
     "as_text",
     "cleaned",
-    "half_surrogate",
+    "half_surrogates",
     "is_same",
     "picked_array",
     "validated",
     "whole_array",
     "without_half_surrogates",
 ]
+
+
+HALF_SURROGATE = "half a surrogate pair is not valid text"
+_REPLACEMENT = "\ufffd"
 
 
 class Valid(NamedTuple):
@@ -101,9 +106,19 @@ def _readable(rows: pa.Table, changed: Mapping[int, str]) -> pa.Array:
     return pc.replace_with_mask(texts, pa.array(mask), pa.array(changed.values(), texts.type))
 
 
-def half_surrogate(event: bytes) -> str | None:
-    """Return the first field of a valid event with half a surrogate pair, which `json` has replaced; None: none."""
-    value = RepeatedKeys().parse(event)
+def half_surrogates(rows: pa.Table) -> dict[int, str]:
+    """Return for rows of valid events with half a surrogate pair, which `json` has replaced, the first such field."""
+    replaced = pc.indices_nonzero(pc.match_substring(rows[JSON], _REPLACEMENT))  # an event may have it itself, too
+    events = zip(replaced.to_pylist(), rows[EVENT].take(replaced).to_pylist(), strict=True)
+    fields = {row: _field_with_half(event) for row, event in events if event is not None}
+    return {row: field for row, field in fields.items() if field is not None}
+
+
+def _field_with_half(event: bytes) -> str | None:
+    try:
+        value = RepeatedKeys().parse(event)
+    except MalformedError:
+        return None
     return next((name for name in value if _has_half_surrogate({name: value[name]})), None)
 
 

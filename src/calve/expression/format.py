@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal as OneOf
 
@@ -23,7 +22,7 @@ _FIELD = re.compile(r"/?[A-Za-z0-9_.@\-]+(/[A-Za-z0-9_.@\-]+)*")
 _CALL = re.compile(r"\s*[A-Za-z_][A-Za-z0-9_]*\s*\(")
 Piece = tuple[OneOf["text", "attribute", "missing", "field", "nested"], str]
 """A part of a format: a text itself, or the name of a metadata attribute, of one that the source does not have, of a
-field at the top of the event, or of a field or an attribute inside of one."""
+field at the top of the event, or of another field or an attribute inside of one."""
 
 
 @dataclass(frozen=True)
@@ -138,11 +137,13 @@ def _joined(fixed: bool, part: str, metadata: Collection[str]) -> Piece | None:
     if _FIELD.fullmatch(part):
         name = part.removeprefix("/")
         return "nested" if "/" in name else "field", name
-    with suppress(ExpressionSyntaxError):
+    try:
         node = parse(part)
-        if isinstance(node, Call) and node.name == "getMetadata" and isinstance(node.arguments[0], Literal):
-            name = str(node.arguments[0].value)
-            return "nested" if "/" in name else "attribute" if name in metadata else "missing", name
+    except ExpressionSyntaxError:
+        return "nested", part.strip(" /")  # a key with a space, say
+    if isinstance(node, Call) and node.name == "getMetadata" and isinstance(node.arguments[0], Literal):
+        name = str(node.arguments[0].value)
+        return "nested" if "/" in name else "attribute" if name in metadata else "missing", name
     return None
 
 

@@ -12,16 +12,13 @@ import pyarrow.compute as pc
 from calve.compiled import events as core
 from calve.event.columns import EVENT, JSON, PART
 from calve.event.reject import Code, Reject, cut
-from calve.event.validate_json import half_surrogate
+from calve.event.validate_json import HALF_SURROGATE, half_surrogates
 from calve.expression.scope import TAGS
 from calve.processors.evaluation import Evaluation
 from calve.processors.fields import Event, decode_event, encode
 from calve.structs import decode
 
 __all__ = ["EventBatch"]
-
-_REPLACEMENT = "\ufffd"
-"""Stands in `json` for half a surrogate pair; an event may have it itself, too."""
 
 
 class EventBatch:
@@ -181,12 +178,10 @@ class EventBatch:
 
     def end(self) -> None:
         """Reject changed rows with half a surrogate pair, which nobody can write, and parts that no processor made."""
-        if pc.any(pc.match_substring(self._json, _REPLACEMENT)).as_py():
-            originals = self._rows[EVENT].to_pylist()
+        if fields := half_surrogates(self._rows):
             for row in self.alive:
-                event = originals[self.origins[row]] if self.touched[row] and self._events[row] is not None else None
-                if event is not None and (field := half_surrogate(event)) is not None:
-                    self.fail(row, "half a surrogate pair is not valid text", field)
+                if self.touched[row] and self._events[row] is not None and self.origins[row] in fields:
+                    self.fail(row, HALF_SURROGATE, fields[self.origins[row]])
             self.end_step()
         if any(self._wanted):
             self.label = "replay"

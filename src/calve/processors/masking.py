@@ -24,7 +24,7 @@ from calve.event.duckdb_session import one_array
 from calve.event.envelope.schema import Field, field_of, text_of
 from calve.event.reject import Code, Reject, rejects_table
 from calve.event.typed import is_typed, joined, with_text
-from calve.event.validate_json import validated, whole_array
+from calve.event.validate_json import HALF_SURROGATE, half_surrogates, validated, whole_array
 from calve.processors.column_masking import ColumnMasking
 from calve.processors.field_masking import FieldMasking
 from calve.processors.fields import decode_event, encode, opened
@@ -239,6 +239,7 @@ class Masker:
             texts = self._fields.mask(whole_array(events[EVENT]))
         if texts is None or texts.null_count:  # else all are plain objects
             rows, malformed = (events, malformed) if is_valid else validated(events)
+            failed |= {row: (field, HALF_SURROGATE) for row, field in half_surrogates(rows).items()}
             texts = self._texts_of(whole_array(rows[JSON]).cast(pa.binary()), failed)
         rows = rows.set_column(rows.column_names.index(EVENT), EVENT, texts)
         if is_valid:

@@ -180,7 +180,7 @@ class Router:
         rejects = []
         missing = _positions(names.is_null())
         if len(missing):
-            rejects.append(reject_rows(_back(missing, chosen), *sink.refusal("")))
+            rejects.append(reject_rows(_back(missing, chosen), *sink.refusal(None)))
         for name, here in _groups(names):
             at = chosen if here is None else _back(here, chosen)
             if sink.fault(name):

@@ -62,9 +62,9 @@ class SinkRoute:
     field: str = "table_identifier"
     fault: Callable[[str], str | None] = fault
 
-    def refusal(self, name: str) -> tuple[Code, str, str]:
-        """Return code, field and reason of events with a name that is not valid; empty: they have none."""
-        if name:
+    def refusal(self, name: str | None) -> tuple[Code, str, str]:
+        """Return code, field and reason of events with a name that is not valid; None: they have none."""
+        if name is not None:
             return Code.BAD_TABLE_NAME, self.field, self.fault(name) or ""
         if fields := [part for kind, part in self.table.pieces if kind != _FIXED]:
             which = f"one of {', '.join(fields)}" if len(fields) > 1 else fields[0]

@@ -25,7 +25,7 @@ stream:
   source:
     spark:
       format: kafka
-      options: {{kafka.bootstrap.servers: "{kafka}", subscribe: spark, startingOffsets: earliest, maxOffsetsPerTrigger: 50}}
+      options: {{kafka.bootstrap.servers: "{kafka}", subscribe: spark, maxOffsetsPerTrigger: 50}}
       packages:
         - org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.3
         - org.apache.hadoop:hadoop-aws:3.4.2

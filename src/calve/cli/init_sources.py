@@ -178,7 +178,7 @@ _SPARK = {
     "kafka": """\
       options: {kafka.bootstrap.servers: "localhost:9092", subscribe: orders, startingOffsets: earliest}
       packages: [org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.0]
-      select: ["cast(value as string) message", timestamp]    # processors or from_json(…) make columns of it
+      select: ["cast(value as string) message", timestamp]    # a processor such as parse_json makes columns of it
 """,
 }
 """What formats of Spark need, by name."""

@@ -13,6 +13,7 @@ from calve.errors import CalveError, PositionLostError, SettingsError
 from calve.sources.source import Planned, Position, Split
 from calve.sources.spark.load import SparkLoad
 from calve.sources.spark.settings import SparkSettings
+from calve.state import values
 from calve.state.local_folder import LocalFolder
 
 
@@ -101,6 +102,15 @@ def test_a_load_that_is_killed_goes_on_with_the_rows_that_were_kept(world: World
     [*_, last] = batches(again, first.position)
     again.acknowledge(last)
     assert not batches(world.started(None), None), "it is loaded, whatever the ledger says"
+
+
+def test_a_load_that_is_kept_asks_its_source_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("calve.engine.session.start", lambda: pytest.fail("the source may be gone"))
+    source = SparkLoad(SparkSettings(format="json", read="batch", select=["explode(a)"]), LocalFolder(tmp_path), "a")
+    (source._frames._folder / source._name).make()
+    (source._frames._folder / source._name).put("parts.json", values.encoded([("part", 10)]))
+    source.start(None, True)
+    assert parts(batches(source, None)) == ["part"]
 
 
 def test_a_load_without_rows_is_done(world: World) -> None:

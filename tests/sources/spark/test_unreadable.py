@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 from collections.abc import Iterator
 from decimal import Decimal
@@ -41,7 +42,18 @@ VALUES = (
     {},
     [1, "x"],
 )
-VALUES += ({"k": 1}, {"k": "x"}, {"k": {"deep": 1}}, [[1]], "2026-02-30", "2026-02-28", "NaN", "\\N", "null")
+VALUES += (
+    {"k": 1},
+    {"k": "x"},
+    {"k": {"deep": 1}},
+    [[1]],
+    "2026-02-30",
+    "2026-02-28",
+    "20260228",
+    "NaN",
+    "\\N",
+    "null",
+)
 KINDS = {
     "n": "long",
     "i": "int",
@@ -50,6 +62,7 @@ KINDS = {
     "a": "array<long>",
     "o": "struct<k: long>",
     "s": "string",
+    "d": "date",
 }
 CSV_VALUES = ("1", "-7", "9223372036854775808", "1.5", "", "a,b", 'say "x"', "é", "2026-02-30", " 1", "x;y", "true")
 
@@ -57,8 +70,8 @@ CSV_VALUES = ("1", "-7", "9223372036854775808", "1.5", "", "a,b", 'say "x"', "é
 @pytest.mark.parametrize(
     ("settings", "chosen"),
     [
-        ({"format": "json"}, {"maxFileAge"}),
-        ({"format": "json", "read": "batch"}, set()),
+        ({"format": "json"}, {"maxFileAge", "enableDateTimeParsingFallback"}),
+        ({"format": "json", "read": "batch"}, {"enableDateTimeParsingFallback"}),
         ({"format": "CSV", "options": {"Header": "True"}, "read": "batch"}, {"columnPruning", "enforceSchema"}),
         ({"format": "csv", "options": {"header": "true", "ENFORCESCHEMA": "true"}, "read": "batch"}, {"columnPruning"}),
         ({"format": "parquet", "read": "batch"}, {"mergeSchema"}),
@@ -71,12 +84,25 @@ def test_what_spark_leaves_out_by_default_is_asked_for(settings: dict[str, Any],
 
 def test_options_of_the_user_and_other_formats_are_theirs() -> None:
     options = {"IgnoreCorruptFiles": "true", "ignoreMissingFiles": "true", "maxfileage": "1d"}
-    assert strict_options(SparkSettings(format="json", options=options)) == {}
+    assert strict_options(SparkSettings(format="xml", options=options)) == {}
     assert strict_options(SparkSettings(format="com.example.json.Kinesis")) == {}
-    assert keeps_unreadable(SparkSettings(format="org.apache.spark.sql.json"))
+    assert strict_options(SparkSettings(format="Kafka")) == {"startingOffsets": "earliest"}, "Spark begins at the end"
+    assert strict_options(SparkSettings(format="kafka", options={"StartingTimestamp": "1"})) == {}
+    assert strict_options(SparkSettings(format="kafka", read="batch")) == {}
+    broken = {"columnNameOfCorruptRecord": "broken"}
     for settings in (
-        SparkSettings(format="json", options={"Mode": "FAILFAST"}),
-        SparkSettings(format="json", options={"columnNameOfCorruptRecord": "broken"}),
+        SparkSettings(format="org.apache.spark.sql.json"),
+        SparkSettings(format="org.apache.spark.sql.json.DefaultSource"),
+        SparkSettings(format="json", options={"mode": "FAIL_FAST"}),
+        SparkSettings(format="json", schema="id long, is_corrupt_record boolean"),
+        SparkSettings(format="json", options=broken, schema="id long, broken_at date, _corrupt_record string"),
+        SparkSettings(format="csv", options=broken),
+    ):
+        assert keeps_unreadable(settings), settings
+    for settings in (
+        SparkSettings(format="json", options={"Mode": "FailFast"}),
+        SparkSettings(format="json", options=broken),
+        SparkSettings(format="json", options=broken, schema="id long, `broken` string"),
         SparkSettings(format="json", schema="id long, _corrupt_record string"),
         SparkSettings(format="parquet"),
     ):
@@ -84,7 +110,14 @@ def test_options_of_the_user_and_other_formats_are_theirs() -> None:
 
 
 @pytest.mark.parametrize(
-    "option", ["mode: dropMalformed", "ignoreCorruptFiles: true", "ignoreMissingFiles: 'true'", "failOnDataLoss: false"]
+    "option",
+    [
+        "mode: dropMalformed",
+        "mode: PERMISSIVE",
+        "ignoreCorruptFiles: true",
+        "ignoreMissingFiles: 'true'",
+        "failOnDataLoss: false",
+    ],
 )
 def test_an_option_that_loses_rows_is_warned_of(option: str) -> None:
     parsed = parse_text(YAML.format(f"{{format: json, schema: id long, options: {{path: in, {option}}}}}"), PLUGINS)
@@ -142,6 +175,8 @@ def is_same(value: Any, read: Any) -> bool:
         return all(is_same(value.get(key), read[key]) for key in read)
     if isinstance(read, float) and not isinstance(value, bool | None):
         return str(read) == str(float(value))
+    if isinstance(read, datetime.date):
+        return value == read.isoformat()
     return type(value) is type(read) and value == read
 
 
@@ -202,8 +237,9 @@ def test_inferred_columns_xml_and_select_keep_what_spark_cannot_read(spark: Spar
         {"m": 3, UNREADABLE: None},
     ]
     assert rows_of(format="json", options=options, select=["n", "_metadata.file_name f"])[0]["f"] == "a.json"
-    with pytest.raises(SourceError, match="into another column"):
-        frame(format="json", options=options, select=["*", "struct(*) s"])
+    for select in (["*", "struct(*) s"], ["n", "to_json(struct(*)) j"], ["struct(*) q", "q.n m"]):
+        with pytest.raises(SourceError, match="into another column"):
+            frame(format="json", options=options, select=select)
     for select in (["explode(array(n, n)) m"], ["count(*) m"], ["row_number() over (order by n) m"]):
         with pytest.raises(SourceError, match="does not make exactly one row of each") as error:
             frame(format="json", options=options, select=select)

@@ -78,14 +78,19 @@ class Frames:
             SourceError: Spark cannot compute it.
             WriteError: The disk or the store refuses.
         """
-        kept = values.read(self._folder / name, _PARTS)
-        if kept is None:
-            if is_for_events:
-                check_columns(frame.schema)
-            (self._folder / name).make()
-            kept = sorted(self._computed(name, frame))
-            (self._folder / name).put(_PARTS, values.encoded(kept))
-        return [Split({"frame": name, "part": part}, size_bytes) for part, size_bytes in kept]
+        if (kept := self.kept(name)) is not None:
+            return kept
+        if is_for_events:
+            check_columns(frame.schema)
+        (self._folder / name).make()
+        parts = sorted(self._computed(name, frame))
+        (self._folder / name).put(_PARTS, values.encoded(parts))
+        return _splits(name, parts)
+
+    def kept(self, name: str) -> list[Split] | None:
+        """Return the parts of a DataFrame that is kept, whole; None: it is not."""
+        parts = values.read(self._folder / name, _PARTS)
+        return None if parts is None else _splits(name, parts)
 
     def keep_only(self, frames: Collection[str]) -> None:
         """Remove all other frames."""
@@ -116,6 +121,10 @@ class Frames:
             message = f"An executor wrote to {writer.folder} on another machine"
             raise SettingsError(message, step="read", hint=_REACHABLE)
         return list(parts)
+
+
+def _splits(name: str, parts: Iterable[tuple[str, int]]) -> list[Split]:
+    return [Split({"frame": name, "part": part}, size_bytes) for part, size_bytes in parts]
 
 
 def file_name(identity: Sequence[object]) -> str:

@@ -124,6 +124,9 @@ class SparkLoad:
         return _frame_name(self._settings.load_id, self._of, self._attempt)
 
     def _read(self) -> list[Split]:
+        kept = self._frames.kept(self._name)
+        if kept is not None:
+            return kept  # without a look at the source, which may be gone
         engine = session.start()
         try:
             return self._frames.write(self._name, engine.data_frame(java_frame(engine, self._settings)))

@@ -25,12 +25,14 @@ _CHECKPOINT = "checkpointlocation"
 _PARSES = re.compile(r"\b(from_(?:json|csv|xml))\s*\(", re.I)
 _SAYS_HOW = re.compile(r"['\"]mode['\"]|corrupt_?record", re.I)
 _LOSSES = {
-    "mode": ("dropmalformed", "rows that Spark cannot read are lost without a word"),
-    "ignorecorruptfiles": ("true", "the rest of a file that is broken is lost without a word"),
-    "ignoremissingfiles": ("true", "a file that is gone is lost without a word"),
-    "failondataloss": ("false", "rows that the source no longer has are lost without a word"),
+    ("mode", "dropmalformed"): "rows that Spark cannot read are lost without a word",
+    ("mode", "permissive"): "values that Spark cannot read are lost without a word, unless `schema` has a column for "
+    "their text",
+    ("ignorecorruptfiles", "true"): "the rest of a file that is broken is lost without a word",
+    ("ignoremissingfiles", "true"): "a file that is gone is lost without a word",
+    ("failondataloss", "false"): "rows that the source no longer has are lost without a word",
 }
-"""Options with which Spark leaves something out, by their values."""
+"""Options and their values with which Spark leaves something out."""
 
 
 def _check_packages(packages: list[str]) -> None:
@@ -41,10 +43,8 @@ def _check_packages(packages: list[str]) -> None:
 
 
 def _doubts(options: dict[str, str]) -> Doubts:
-    chosen = ((key, *_LOSSES.get(key.lower(), ("", "")), value) for key, value in options.items())
-    return Doubts(
-        tuple(f"{key}: {text}: {loss}" for key, text, loss, value in chosen if text and value.lower() == text)
-    )
+    losses = ((f"{key}: {value}", _LOSSES.get((key.lower(), value.lower()))) for key, value in options.items())
+    return Doubts(tuple(f"{chosen}: {loss}" for chosen, loss in losses if loss))
 
 
 @dataclass(frozen=True)

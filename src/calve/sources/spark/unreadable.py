@@ -18,14 +18,20 @@ from calve.sources.spark.settings import SparkSettings
 __all__ = ["keeps_unreadable", "strict_options", "with_unreadable"]
 
 _COLUMN = "columnNameOfCorruptRecord"
-_FORMAT = re.compile(r"(?:.*\.)?(json|csv|xml|text|parquet|orc|avro|binaryfile)(?:fileformat|datasourcev2)?", re.I)
+_FORMAT = re.compile(
+    r"(?:.*\.)?(json|csv|xml|text|parquet|orc|avro|binaryfile)(?:fileformat|datasourcev2|\.defaultsource)?", re.I
+)
 """Spark's own formats of files, by name or by class."""
+_KAFKA = ("kafka", "org.apache.spark.sql.kafka010.kafkasourceprovider")
 _PARSED = ("json", "csv", "xml")
 _OPTIONS = {
+    "json": {"enableDateTimeParsingFallback": "false"},  # else the date "20261128" is a day of the year 57443
     "csv": {"columnPruning": "false"},  # else lines with too few or too many values pass
     "orc": {"mergeSchema": "true"},  # else columns that the first file lacks are left out
     "parquet": {"mergeSchema": "true"},
 }
+_MODES = ("permissive", "dropmalformed", "failfast")
+"""Spark takes any other text for the first one."""
 _FOREVER = "36500d"
 """By default a stream leaves out a file that is a week older than the newest one."""
 
@@ -33,10 +39,12 @@ _FOREVER = "36500d"
 def strict_options(settings: SparkSettings) -> dict[str, str]:
     """Return the options with which Spark leaves nothing out silently, without those that the user sets."""
     own = _own_format(settings)
+    chosen = _chosen(settings)
+    if (settings.format or "").lower() in _KAFKA and settings.read == "stream":
+        return {} if any(key.startswith("starting") for key in chosen) else {"startingOffsets": "earliest"}
     if not own:
         return {}
     options = {"ignoreCorruptFiles": "false", "ignoreMissingFiles": "false", **_OPTIONS.get(own, {})}
-    chosen = {key.lower(): value for key, value in settings.options.items()}
     if settings.read == "stream":
         options["maxFileAge"] = _FOREVER
     if own == "csv" and chosen.get("header", "").lower() == "true":
@@ -46,9 +54,14 @@ def strict_options(settings: SparkSettings) -> dict[str, str]:
 
 def keeps_unreadable(settings: SparkSettings) -> bool:
     """Return whether records that Spark cannot read are kept; with a `mode` or a column of the user's they are not."""
-    chosen = {key.lower() for key in settings.options}
-    is_theirs = "_corrupt_record" in (settings.schema or "") or chosen & {"mode", _COLUMN.lower()}
-    return _own_format(settings) in _PARSED and not is_theirs
+    own, chosen = _own_format(settings), _chosen(settings)
+    column = chosen.get(_COLUMN.lower())
+    if settings.schema:  # without the column in it, Spark would keep no text
+        name = re.escape(column or "_corrupt_record")
+        is_theirs = re.search(rf"(?<!\w){name}(?!\w)", settings.schema) is not None
+    else:
+        is_theirs = bool(column) and own != "csv"  # Spark finds no such column in CSV
+    return own in _PARSED and not is_theirs and chosen.get("mode", "").lower() not in _MODES
 
 
 def with_unreadable(engine: Engine, settings: SparkSettings, reader: Any) -> Any:
@@ -69,23 +82,32 @@ def with_unreadable(engine: Engine, settings: SparkSettings, reader: Any) -> Any
         return frame
     selected = frame.selectExpr(engine.object_array(*settings.select, kind="String"))
     is_kept = UNREADABLE in selected.columns()  # by `*`
-    if not _is_row_by_row(selected.queryExecution().analyzed()):
+    columns = _columns(selected.queryExecution().analyzed())
+    if columns is None:
         message = "`select` does not make exactly one row of each, so what Spark cannot read would be lost"
         hint = "Set options.mode: FAILFAST; or do it in the pipeline, by processors such as split_event"
         raise SourceError(message, step="read", target=settings.format or "", hint=hint)
-    if selected.schema().json().count(f'"{UNREADABLE}"') > is_kept:
+    if any(column.name() != UNREADABLE and f"{UNREADABLE}#" in str(column.references()) for column in columns):
         message = f"`select` puts {UNREADABLE}, which Calve adds, into another column"
         raise SourceError(message, step="read", target=settings.format or "", hint="Name the columns instead of `*`")
     return selected if is_kept else frame.selectExpr(engine.object_array(*settings.select, UNREADABLE, kind="String"))
 
 
-def _is_row_by_row(plan: Any) -> bool:
-    """Return whether a plan consists of projections, down to what it reads."""
+def _columns(plan: Any) -> list[Any] | None:
+    """Return the columns of the projections that a plan consists of, down to what it reads; None: it has others."""
+    columns: list[Any] = []
     while not plan.children().isEmpty():
         if plan.nodeName() != "Project":
-            return False
+            return None
+        listed = plan.projectList()
+        columns += (listed.apply(at) for at in range(listed.size()))
         plan = plan.child()
-    return True
+    return columns
+
+
+def _chosen(settings: SparkSettings) -> dict[str, str]:
+    """Return the options of the user, whose names Spark reads in any case."""
+    return {key.lower(): value for key, value in settings.options.items()}
 
 
 def _own_format(settings: SparkSettings) -> str:

@@ -89,7 +89,9 @@ def test_a_format_has_the_changes_of_a_table_as_batch_and_stream(
     follow()
     assert total(batches[0]) == content(spark, table)
     assert {(row["_change_type"], row["_commit_snapshot_id"]) for row in batches[0]} == {("INSERT", first)}
-    before, early = read(table.name), content(spark, table)
+    spark.catalog.setCurrentCatalog("lake")
+    before, early = read(table.identifier), content(spark, table)
+    spark.catalog.setCurrentCatalog("spark_catalog")  # the DataFrame stays with its table
     for change in (table.append, table.merge, table.compact, table.delete):
         change()
     follow()

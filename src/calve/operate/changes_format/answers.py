@@ -17,7 +17,6 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from pathlib import Path
@@ -31,9 +30,10 @@ from calve.changes.snapshot import SnapshotStep
 from calve.changes.table_changes import TableChanges
 from calve.engine.adopt import adopt
 from calve.engine.jvm.master import is_local
-from calve.errors import CalveError, NoTargetError, PositionLostError, SettingsError
+from calve.errors import CalveError, SettingsError
 from calve.operate.changes_format.options import ChangesOptions, changes_options
-from calve.operate.changes_frame import check_ids, frame_of, no_changes
+from calve.operate.changes_format.steps import batch_steps, check_stream, end_of_batch, stream_steps
+from calve.operate.changes_frame import frame_of, no_changes
 from calve.operate.frames import in_catalog
 from calve.pipeline.run import Catalogs
 from calve.sources.source import Split
@@ -49,7 +49,6 @@ _SNAPSHOTS_AT_ONCE = 50
 """Each is a scan in the plan of a job."""
 _KEPT = timedelta(days=7)
 _FRAME = re.compile(r"\d{4}-\d\d-\d\d-[0-9a-f]{32}-[0-9a-f]{32}-\d+")
-_NEW_CHECKPOINT = "Delete the stream's checkpoint: it then begins with all rows of the table, or at start_snapshot_id"
 
 
 class ChangesAnswers:
@@ -80,16 +79,22 @@ class ChangesAnswers:
         return self._spark is spark
 
     def open(self, options: Mapping[str, str]) -> dict[str, Any]:
-        """Return the columns of the changes, as JSON of Spark, and the id of the table's newest snapshot or None.
+        """Return what a DataFrame keeps, as JSON.
+
+        These are the columns of the changes, the ids of the table's newest and oldest snapshot or None, and the options
+        with the table's catalog: the session's current one may be another one later.
 
         Raises:
             SettingsError: An option is wrong.
             NoTargetError: There is no such table.
         """
-        changes = self._changes(changes_options(options))
-        line = changes.history().line
+        settings = changes_options(options)
+        properties, name = in_catalog(self._engine, settings.table, settings.catalog)
+        changes = self._changes(settings)
+        ids = [snapshot.snapshot_id for snapshot in changes.history().line] or [None]
         columns = [StructField(field.name, field.dataType) for field in no_changes(changes).schema]  # all may be null
-        return {"schema": StructType(columns).jsonValue(), "head": line[-1].snapshot_id if line else None}
+        whole = {**options, "table": name, "catalog": properties["name"]}
+        return {"schema": StructType(columns).jsonValue(), "head": ids[-1], "oldest": ids[0], "options": whole}
 
     def start(self, options: Mapping[str, str]) -> int | None:
         """Return the snapshot after which a stream begins; None: with all rows of the newest one.
@@ -98,9 +103,7 @@ class ChangesAnswers:
             SettingsError: An option is wrong.
         """
         settings = changes_options(options)
-        if settings.end_snapshot_id is not None:
-            hint = "Omit end_snapshot_id; or read with spark.read, and not as a stream"
-            raise SettingsError("A stream of changes has no end", step=_STEP, target=settings.table, hint=hint)
+        check_stream(settings)
         return settings.start_snapshot_id
 
     def newest(self, options: Mapping[str, str], after: int | None) -> int | None:
@@ -108,17 +111,18 @@ class ChangesAnswers:
 
         Raises:
             PositionLostError: The snapshot `after` has expired or was rolled back.
+            SettingsError: An option is wrong.
         """
         settings = changes_options(options)
-        steps = self._steps(self._changes(settings), after, None)
-        most = 1 if after is None else settings.max_snapshots or len(steps)
-        return steps[:most][-1].snapshot.snapshot_id if steps else after
+        check_stream(settings)
+        return end_of_batch(stream_steps(self._changes(settings), after, None), after, settings.max_snapshots)
 
     def rows(
         self,
         options: Mapping[str, str],
         schema: Mapping[str, Any],
         head: int | None = None,
+        oldest: int | None = None,
         query: str = "",
         after: int | None = None,
         until: int | None = None,
@@ -129,6 +133,7 @@ class ChangesAnswers:
             options: As the user wrote them.
             schema: The columns that Spark expects, as JSON.
             head: For a batch: the newest snapshot when the DataFrame was made; None: the table had none.
+            oldest: For a batch: the oldest one then.
             query: For a stream: its id.
             after: For a stream: the last snapshot of the batch before; None: all rows of `until`.
             until: For a stream: the last snapshot.
@@ -140,16 +145,11 @@ class ChangesAnswers:
         """
         settings = changes_options(options)
         changes = self._changes(settings)
-        if query:
-            steps = self._steps(changes, after, until)
-        else:
-            after, until = settings.start_snapshot_id, settings.end_snapshot_id or head
-            check_ids(after, until)
-            steps = changes.steps(after, until)
-            steps = [] if head is None else steps  # written since
+        steps = stream_steps(changes, after, until) if query else batch_steps(changes, settings, head, oldest)
         self._check_columns(changes, schema)
         folder, storage = self._folder(settings)
-        identity = [settings.table, settings.catalog, *changes.identity.key, query, after, until, schema, repr(steps)]
+        columns = changes.schema_json()  # a column that was dropped and added again has another id in it
+        identity = [settings.table, settings.catalog, *changes.identity.key, query, after, until, columns, repr(steps)]
         day = datetime.now(UTC).date().isoformat()
         name = f"{day}-{self._program}-{hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:32]}"
         runs = _runs(name, steps)
@@ -177,16 +177,6 @@ class ChangesAnswers:
         _, catalog = self._catalogs.get(properties)
         load = partial(catalog.load_java, name)
         return TableChanges(self._planner, name, load, key=settings.identifier_columns)
-
-    def _steps(self, changes: TableChanges, after: int | None, until: int | None) -> list[SnapshotStep]:
-        """Return the steps of a stream; it begins with all rows of a snapshot, whose history may be long."""
-        try:
-            steps = changes.steps(after, until)
-        except (PositionLostError, NoTargetError) as error:
-            if isinstance(error, NoTargetError) and until is None:
-                raise  # there is no such table
-            raise PositionLostError(error.message, step=_STEP, target=error.target, hint=_NEW_CHECKPOINT) from error
-        return [replace(steps[-1], is_full=True, base=None)] if after is None and steps else steps
 
     def _check_columns(self, changes: TableChanges, schema: Mapping[str, Any]) -> None:
         expected = StructType.fromJson(dict(schema))

@@ -13,6 +13,7 @@ import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from pathlib import Path
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -41,7 +42,7 @@ def register(spark: SparkSession) -> None:
     """
     global _driver
     with _lock:
-        if _driver is None or _driver.process != os.getpid():
+        if _driver is None or not _driver.answers():
             _driver = _Driver()
         address = DriverAddress(_driver.socket, _driver.session(spark))
     # a class that no module has is pickled with its attributes
@@ -54,20 +55,30 @@ class _Driver:
     def __init__(self) -> None:
         self.process = os.getpid()
         self._answers: list[ChangesAnswers] = []
-        self._closing = ExitStack()
-        self._folder = self._closing.enter_context(temporary_folder("calve-changes-"))
-        self.socket = str(self._folder / "driver")
-        if len(os.fsencode(self.socket)) > _LONGEST_PATH_BYTES:
-            message = f"The path {self.socket} is too long for a socket"
-            raise EngineError(message, step="engine", hint="Set TMPDIR to a folder with a short name, such as /tmp")
-        self._listener = self._closing.enter_context(socket.socket(socket.AF_UNIX))
-        self._listener.bind(self.socket)
-        self._listener.listen()
+        with ExitStack() as closing:
+            self._folder = closing.enter_context(temporary_folder("calve-changes-"))
+            self.socket = str(self._folder / "driver")
+            if len(os.fsencode(self.socket)) > _LONGEST_PATH_BYTES:
+                message = f"The path {self.socket} is too long for a socket"
+                raise EngineError(message, step="engine", hint="Set TMPDIR to a folder with a short name, such as /tmp")
+            self._listener = closing.enter_context(socket.socket(socket.AF_UNIX))
+            try:
+                self._listener.bind(self.socket)
+                self._listener.listen()
+            except OSError as error:
+                message = f"The folder {self._folder} cannot have a socket: {error}"
+                raise EngineError(message, step="engine", hint="Set TMPDIR to a local folder") from error
+            self._closing = closing.pop_all()
+        os.register_at_fork(after_in_child=self._listener.close)  # nobody accepts there when this process has ended
         self._pool = ThreadPoolExecutor(_THREADS, FORMAT)
         self._is_closed = False
         self._thread = threading.Thread(target=self._serve, name=FORMAT, daemon=True)
         self._thread.start()
         atexit.register(self._close)
+
+    def answers(self) -> bool:
+        """Return whether it is of this process, and planners find it: the end of a fork may remove its folder."""
+        return self.process == os.getpid() and Path(self.socket).exists()
 
     def session(self, spark: SparkSession) -> int:
         """Return the number of a session, which is added if it is new."""
@@ -79,19 +90,25 @@ class _Driver:
 
     def _serve(self) -> None:
         while not self._is_closed:
-            with suppress(OSError, RuntimeError):  # the planner has ended, or this program ends
+            with suppress(OSError):  # the planner has ended
                 connection, _ = self._listener.accept()
-                self._pool.submit(self._answer, connection)
+                try:
+                    self._pool.submit(self._answer, connection)
+                except RuntimeError:  # this program ends, or can have no more threads
+                    _end(connection)
 
     def _answer(self, connection: socket.socket) -> None:
-        with connection, suppress(OSError, ValueError):  # the planner has ended
-            session, call, arguments = json.loads(received(connection))
-            try:
-                with unforeseen_errors("changes"):
-                    answer = {"value": self._called(session, call, arguments)}
-            except CalveError as error:
-                answer = {"error": error.to_dict()}
-            connection.sendall(json.dumps(answer).encode())
+        try:
+            with suppress(OSError, ValueError):  # the planner has ended
+                session, call, arguments = json.loads(received(connection))
+                try:
+                    with unforeseen_errors("changes"):
+                        answer = {"value": self._called(session, call, arguments)}
+                except CalveError as error:
+                    answer = {"error": error.to_dict()}
+                connection.sendall(json.dumps(answer).encode())
+        finally:
+            _end(connection)
 
     def _called(self, session: int, call: str, arguments: dict[str, Any]) -> Any:
         if call not in _CALLS:
@@ -109,3 +126,9 @@ class _Driver:
         for answers in self._answers:
             answers.close()
         self._closing.close()
+
+
+def _end(connection: socket.socket) -> None:
+    """Tell the other end that nothing more comes; a fork of this process may hold the connection open."""
+    with connection, suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from calve.errors import CalveError, EngineError, SettingsError, SourceError
+from calve.errors import CalveError, EngineError, SettingsError, SourceError, SourceUnavailableError
 from calve.sources.source import Split
 from calve.sources.spark.reader import FrameReader
 
@@ -84,13 +84,13 @@ class ChangesSource(DataSource):  # type: ignore[misc]
         return FORMAT
 
     def schema(self) -> StructType:
-        """Return the columns of the changes, and remember the table's newest snapshot: a DataFrame does not change."""
+        """Return the columns of the changes, and remember the table's snapshots: a DataFrame does not change."""
         self.opened = self.driver.ask("open", options=dict(self.options))
         return StructType.fromJson(self.opened["schema"])
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader of a batch."""
-        return _BatchReader(self._request(), self.opened["head"])
+        return _BatchReader(self._request(), self.opened["head"], self.opened["oldest"])
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
         """Return the reader of a stream."""
@@ -102,7 +102,7 @@ class ChangesSource(DataSource):  # type: ignore[misc]
             raise _shown(
                 SettingsError(message, step="settings", hint="Omit .schema(…), and select columns after load()")
             )
-        return _Request(self.driver, dict(self.options), self.opened["schema"])
+        return _Request(self.driver, self.opened["options"], self.opened["schema"])
 
 
 @dataclass(frozen=True)
@@ -124,17 +124,20 @@ class _PartReader:
             return
         try:
             yield from partition.reader.batches(partition.split)
+        except SourceUnavailableError as error:
+            error.hint = "Check the store, and the keys that the program which registered the format has"
+            raise _shown(error) from None
         except SourceError as error:
             error.hint = "Run the query again: files are removed when the program ends, and after a week"
             raise _shown(error) from None
 
 
 class _BatchReader(_PartReader, DataSourceReader):  # type: ignore[misc]
-    def __init__(self, request: _Request, head: int | None) -> None:
-        self._request, self._head = request, head
+    def __init__(self, request: _Request, head: int | None, oldest: int | None) -> None:
+        self._request, self._head, self._oldest = request, head, oldest
 
     def partitions(self) -> Sequence[InputPartition]:
-        return self._request.rows(head=self._head)
+        return self._request.rows(head=self._head, oldest=self._oldest)
 
 
 class _StreamReader(_PartReader, DataSourceStreamReader):  # type: ignore[misc]

@@ -51,7 +51,9 @@ _TYPES = (
     spark_types.NullType,
 )
 """The types whose values Spark gives Python unchanged, beside structs, arrays and maps of them."""
-_REACHABLE = "Keep the state where the driver and all executors reach it: state='s3://bucket/prefix'"
+_REACHABLE = (
+    "Keep it where the driver and all executors reach it: state=, or folder of calve_changes: 's3://bucket/prefix'"
+)
 
 
 class Frames:

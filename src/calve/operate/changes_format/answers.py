@@ -91,10 +91,11 @@ class ChangesAnswers:
         settings = changes_options(options)
         properties, name = in_catalog(self._engine, settings.table, settings.catalog)
         changes = self._changes(settings)
-        ids = [snapshot.snapshot_id for snapshot in changes.history().line] or [None]
+        line = changes.history().line
+        head, oldest = (line[-1].snapshot_id, line[0].snapshot_id) if line else (None, None)
         columns = [StructField(field.name, field.dataType) for field in no_changes(changes).schema]  # all may be null
         whole = {**options, "table": name, "catalog": properties["name"]}
-        return {"schema": StructType(columns).jsonValue(), "head": ids[-1], "oldest": ids[0], "options": whole}
+        return {"schema": StructType(columns).jsonValue(), "head": head, "oldest": oldest, "options": whole}
 
     def start(self, options: Mapping[str, str]) -> int | None:
         """Return the snapshot after which a stream begins; None: with all rows of the newest one.

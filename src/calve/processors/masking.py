@@ -34,10 +34,8 @@ __all__ = ["MaskedRows", "Masker", "Masks", "description"]
 
 Fault = tuple[str, str]
 """A field, and why its value cannot be masked."""
-_TOGETHER = 4096
-"""The most events whose fields are masked together: they stay in the processor's cache."""
-_REMEMBERED = 4096
-"""The fields of which a masker remembers the masks."""
+_TOGETHER = _REMEMBERED = 4096
+"""The most events that are masked together: they stay in the processor's cache. And the fields whose masks are kept."""
 _NUMBER = "_number"
 _WITHHELD = "the event cannot be read, so it cannot be masked: its text is withheld (mask: {unmasked: keep} keeps it)"
 

@@ -122,22 +122,18 @@ class ChangesAnswers:
         self,
         options: Mapping[str, str],
         schema: Mapping[str, Any],
-        head: int | None = None,
-        oldest: int | None = None,
+        after: int | None,
+        until: int | None,
         query: str = "",
-        after: int | None = None,
-        until: int | None = None,
     ) -> dict[str, Any]:
         """Compute changes, and return where their rows are.
 
         Args:
             options: As the user wrote them.
             schema: The columns that Spark expects, as JSON.
-            head: For a batch: the newest snapshot when the DataFrame was made; None: the table had none.
-            oldest: For a batch: the oldest one then.
-            query: For a stream: its id.
-            after: For a stream: the last snapshot of the batch before; None: all rows of `until`.
-            until: For a stream: the last snapshot.
+            after: The last snapshot of the batch before, or None. Without `query` the oldest one at `load()`.
+            until: The last snapshot. Without `query` the newest one at `load()`; None: the table had none.
+            query: The id of a stream.
 
         Raises:
             PositionLostError: A snapshot has expired or was rolled back.
@@ -146,7 +142,7 @@ class ChangesAnswers:
         """
         settings = changes_options(options)
         changes = self._changes(settings)
-        steps = stream_steps(changes, after, until) if query else batch_steps(changes, settings, head, oldest)
+        steps = stream_steps(changes, after, until) if query else batch_steps(changes, settings, until, after)
         self._check_columns(changes, schema)
         folder, storage = self._folder(settings)
         columns = changes.schema_json()  # a column that was dropped and added again has another id in it

@@ -100,15 +100,17 @@ class _Driver:
     def _answer(self, connection: socket.socket) -> None:
         try:
             with suppress(OSError, ValueError):  # the planner has ended
-                session, call, arguments = json.loads(received(connection))
-                try:
-                    with unforeseen_errors("changes"):
-                        answer = {"value": self._called(session, call, arguments)}
-                except CalveError as error:
-                    answer = {"error": error.to_dict()}
+                answer = self._answer_to(*json.loads(received(connection)))
                 connection.sendall(json.dumps(answer).encode())
         finally:
             _end(connection)
+
+    def _answer_to(self, session: int, call: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        try:
+            with unforeseen_errors("changes"):
+                return {"value": self._called(session, call, arguments)}
+        except CalveError as error:
+            return {"error": error.to_dict()}
 
     def _called(self, session: int, call: str, arguments: dict[str, Any]) -> Any:
         if call not in _CALLS:

@@ -137,7 +137,7 @@ class _BatchReader(_PartReader, DataSourceReader):  # type: ignore[misc]
         self._request, self._head, self._oldest = request, head, oldest
 
     def partitions(self) -> Sequence[InputPartition]:
-        return self._request.rows(head=self._head, oldest=self._oldest)
+        return self._request.rows(after=self._oldest, until=self._head)
 
 
 class _StreamReader(_PartReader, DataSourceStreamReader):  # type: ignore[misc]

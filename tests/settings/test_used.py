@@ -48,6 +48,7 @@ WITHOUT = {
     "OtelTraceSettings.retry_info",
     "OtelTraceSettings.thread_count",
     "OtelTraceSettings.unframed_requests",
+    "OtlpListenerSettings.thread_count",
     "OtlpSourceSettings.thread_count",
     "PipelineKeys.buffer",
     "PipelineKeys.delay",

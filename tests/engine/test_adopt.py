@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -32,3 +33,24 @@ def test_a_session_that_calve_cannot_use_is_refused_with_what_to_set(spark: str,
 def test_a_session_of_spark_connect_is_refused() -> None:
     with pytest.raises(EngineError, match="Spark Connect"):
         adopt.adopt(SimpleNamespace())
+
+
+@pytest.mark.parametrize(
+    ("master", "settings", "environment", "runs"),
+    [
+        ("spark://host:7077", {"spark.pyspark.python": "./calve/bin/python"}, {}, "./calve/bin/python"),
+        ("spark://host:7077", {"spark.pyspark.python": "ignored"}, {"PYSPARK_PYTHON": "chosen"}, "as it was"),
+        ("spark://host:7077", {}, {}, "as it was"),
+        ("local[2]", {}, {}, sys.executable),
+        ("local[2]", {"spark.pyspark.python": "chosen"}, {}, "chosen"),
+    ],
+)
+def test_workers_run_the_python_that_the_session_names(
+    master: str, settings: dict[str, str], environment: dict[str, str], runs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PYSPARK_PYTHON", raising=False)
+    for name, text in environment.items():
+        monkeypatch.setenv(name, text)
+    context = SimpleNamespace(master=master, getConf=lambda: settings, pythonExec="as it was")
+    adopt._use_this_python(context)
+    assert context.pythonExec == runs

@@ -31,7 +31,11 @@ KAFKA_JARS = (
     "org.apache.commons:commons-pool2:2.12.1!",
 )
 """Maven Central has no set for Spark 4.1.4."""
-S3A_JARS = ("org.apache.hadoop:hadoop-aws:3.4.2!", "software.amazon.awssdk:s3-transfer-manager:2.54.17!")
+S3A_JARS = (
+    "org.apache.hadoop:hadoop-aws:3.4.2!",
+    "software.amazon.awssdk:s3-transfer-manager:2.54.17!",
+    "software.amazon.awssdk:apache-client:2.54.17!",
+)
 """The other classes of its SDK are in Iceberg's bundle for AWS."""
 QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseParallelGC"
 
@@ -110,7 +114,7 @@ class OnCluster(OnThisMachine):
         os.environ.update(objects.environment())
         bundle.write(folder / "calve.tar.gz")
         self._cluster = self._servers.enter_context(SparkCluster(folder / "spark", WORKERS, objects.environment()))
-        s3a = jars.resolve("hadoop-aws-3.4.2-sdk-2.54.17", *S3A_JARS)
+        s3a = jars.resolve("hadoop-aws-3.4.2-apache-sdk-2.54.17", *S3A_JARS)
         conf = {
             "spark.jars": _paths([*own_jars.resolve(own_jars.needed(needs_s3=True)), *_kafka(), *s3a.iterdir()]),
             "spark.driver.extraJavaOptions": QUICK,

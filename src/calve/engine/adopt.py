@@ -54,10 +54,13 @@ def adopt(spark: Any) -> Engine:
 
 
 def _use_this_python(context: SparkContext) -> None:
-    """Let workers on this machine run the Python of this process, which has Calve, unless another one is chosen."""
-    chosen = os.environ.get("PYSPARK_PYTHON") or context.getConf().get(PYTHON)
-    if not chosen and is_local(context.master):
-        context.pythonExec = sys.executable
+    """Let workers run the Python of the session's settings, which PySpark takes from spark-submit alone.
+
+    Without one, those on this machine run the Python of this process, which has Calve.
+    """
+    chosen = context.getConf().get(PYTHON) or (sys.executable if is_local(context.master) else None)
+    if chosen and not os.environ.get("PYSPARK_PYTHON"):
+        context.pythonExec = chosen
 
 
 def _check_versions(spark: str, jvm: Any) -> None:

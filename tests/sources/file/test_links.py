@@ -12,7 +12,7 @@ from calve.errors import SourceError
 from calve.sources.file.paths import local_path, portable, readable
 from calve.sources.file.storage import Storage
 from calve.sources.source import Planned
-from sources.file.test_source import ALL, events, names, opened, write
+from sources.file.folders import ALL, events, names, opened, write
 
 
 def planned(folder: Path, path: str | None = None, **options: Any) -> Planned | None:

@@ -5,7 +5,6 @@ import threading
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -14,38 +13,12 @@ from pyarrow import fs, parquet
 from calve.errors import PositionLostError, SourceError, SourceUnavailableError, Verdict
 from calve.pipeline.plugins import PLUGINS
 from calve.settings import parse_text
-from calve.sources.file import source, whole_files
-from calve.sources.file.codec_settings import CodecSettings, NdjsonCodec
-from calve.sources.file.settings import FileSettings, S3Settings
-from calve.sources.file.source import FileSource
-from calve.sources.source import Planned, Split
-from calve.state.local_folder import LocalFolder
+from calve.sources.file import whole_files
+from calve.sources.file.settings import S3Settings
+from calve.sources.source import Split
 from services.objects import ACCESS_KEY, BUCKET, REGION, SECRET_KEY, ObjectStore
+from sources.file.folders import ALL, events, names, opened, write
 from sources.file.texts import table
-
-ALL = 1 << 40
-
-
-def opened(folder: Path, path: str | list[str] | None = None, **options: Any) -> FileSource:
-    now = {"poll_interval": timedelta(0), "settle": timedelta(0)}
-    settings = FileSettings(path=path or str(folder / "in" / "*"), **(now | options))
-    return source.open(settings, LocalFolder(folder / "state"), "p")
-
-
-def write(folder: Path, name: str, data: bytes = b'{"a":1}\n') -> Path:
-    path = folder / "in" / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(data)
-    return path
-
-
-def names(planned: Planned | None) -> list[str]:
-    return [Path(split.body["path"]).name for split in planned.splits] if planned else []
-
-
-def events(of: FileSource, planned: Planned | None) -> list[bytes]:
-    assert planned
-    return [event for split in planned.splits for event in table(of.reader.read(split))["event"]]
 
 
 def test_files_come_in_the_order_of_their_names_and_hidden_ones_never(tmp_path: Path) -> None:
@@ -54,23 +27,6 @@ def test_files_come_in_the_order_of_their_names_and_hidden_ones_never(tmp_path: 
     files = opened(tmp_path)
     files.start(None, once=True)
     assert names(files.plan(None, ALL)) == ["a.ndjson", "b.ndjson"]
-
-
-@pytest.mark.parametrize("path", ["*", "", "_*.ndjson", "**/*"])
-def test_of_hidden_files_that_match_one_is_told_once(
-    tmp_path: Path, path: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    for name in ("_x.ndjson", "_z.ndjson", "_SUCCESS", "_manifests/1.json"):
-        write(tmp_path, name)
-    files = opened(tmp_path, str(tmp_path / "in" / path))
-    files.start(None, once=True)
-    assert files.nothing_found == f"no file matches {tmp_path / 'in' / path}, but hidden ones"
-    files.start(None, once=True)
-    (said,) = [record.message for record in caplog.records if "is hidden" in record.message]
-    assert "_x.ndjson is not read" in said or "_z.ndjson is not read" in said
-    named = opened(tmp_path, str(tmp_path / "in" / "_x.ndjson"))
-    named.start(None, once=True)
-    assert names(named.plan(None, ALL)) == ["_x.ndjson"]
 
 
 def test_a_batch_holds_whole_files_up_to_its_size_and_at_least_one(tmp_path: Path) -> None:
@@ -219,20 +175,6 @@ def test_a_file_of_unknown_codec_is_told_and_the_others_go_on(tmp_path: Path, ca
     files.start(None, once=True)
     assert names(files.plan(None, ALL)) == ["a.ndjson"]
     assert "set `codec`" in caplog.text
-
-
-@pytest.mark.parametrize("options", [{}, {"codec": CodecSettings(ndjson=NdjsonCodec())}])
-def test_a_file_that_no_codec_helps_to_read_is_told_so(
-    tmp_path: Path, options: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    write(tmp_path, "a.ndjson.bz2")
-    files = opened(tmp_path, **options)
-    files.start(None, once=True)
-    assert files.plan(None, ALL) is None
-    assert "it is packed with bzip2, which is not read; use gzip or zstd" in caplog.text
-    plain = opened(tmp_path, compression="none", codec=CodecSettings(ndjson=NdjsonCodec()))
-    plain.start(None, once=True)
-    assert events(plain, plain.plan(None, ALL)) == [b'{"a":1}']
 
 
 def test_no_file_at_all_is_known_with_its_reason_also_when_others_were_read_before(tmp_path: Path) -> None:
